@@ -17,7 +17,7 @@ const SWITCH_VALUES: &[&str] = &["true", "false", "yes", "no", "on", "off"];
 pub fn normalize(args: impl IntoIterator<Item = OsString>, command: &Command) -> Vec<OsString> {
     let long_flags = long_flags(command);
     let mut walk =
-        Walk { root: command, command, long_flags, is_value: false, is_switch: false, is_over: false };
+        ArgScanner { root: command, command, long_flags, is_value: false, is_switch: false, is_over: false };
     let mut args = args.into_iter();
     let mut normalized: Vec<OsString> = args.next().into_iter().collect();
     for arg in args {
@@ -33,8 +33,8 @@ pub fn normalize(args: impl IntoIterator<Item = OsString>, command: &Command) ->
     normalized
 }
 
-/// Where in a command line we are.
-struct Walk<'a> {
+/// The position in a command line.
+struct ArgScanner<'a> {
     /// Its flags may stand anywhere.
     root: &'a Command,
     command: &'a Command,
@@ -47,7 +47,7 @@ struct Walk<'a> {
     is_over: bool,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ArgScanner<'a> {
     fn step(&mut self, arg: OsString) -> OsString {
         if self.is_over || std::mem::take(&mut self.is_value) {
             return arg;

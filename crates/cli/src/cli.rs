@@ -20,83 +20,83 @@ pub struct Cli {
     #[command(flatten)]
     global: Global,
     #[command(subcommand)]
-    noun: Noun,
+    noun: BerthCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Noun {
+enum BerthCommand {
     /// Run a server and an agent in one process, for trying things out
-    Dev(dev::Command),
+    Dev(dev::DevCommand),
     /// Run a server, or look at those that run
-    Server(server::Command),
+    Server(server::ServerCommand),
     /// Run an agent: it makes this machine a node
-    Agent(agent::Command),
+    Agent(agent::AgentCommand),
     /// Run a container or a command, without a job file
-    Run(short::run::Run),
+    Run(short::run::RunArgs),
     /// List what runs
-    Ps(short::ps::Ps),
+    Ps(short::ps::PsArgs),
     /// Show which allocations use most cpu and memory
-    Top(top::Top),
+    Top(top::TopArgs),
     /// Print what a job or an allocation prints
-    Logs(short::logs::Logs),
+    Logs(short::logs::LogsArgs),
     /// Run a command within a task of a job or an allocation
-    Exec(short::exec::Exec),
+    Exec(short::exec::ExecArgs),
     /// Run, watch and stop jobs
     #[command(subcommand)]
-    Job(job::Verb),
+    Job(job::JobCommand),
     /// Look at single allocations of a job, and read their logs
     #[command(subcommand)]
-    Alloc(alloc::Verb),
+    Alloc(alloc::AllocCommand),
     /// Look at the machines
     #[command(subcommand)]
-    Node(node::Verb),
+    Node(node::NodeCommand),
     /// Look at the images that nodes have; pull, load and remove them
     #[command(subcommand)]
-    Image(image::Verb),
+    Image(image::ImageCommand),
     /// Divide the cluster among tenants
     #[command(subcommand)]
-    Namespace(namespace::Verb),
+    Namespace(namespace::NamespaceCommand),
     /// Guarantee and limit what tenants hold
     #[command(subcommand)]
-    Quota(quota::Verb),
+    Quota(quota::QuotaCommand),
     /// Say who may do what: policies, roles, tokens
     #[command(subcommand)]
-    Acl(acl::Verb),
+    Acl(acl::AclCommand),
     /// Keep small secrets, encrypted: write, read, list, delete
     #[command(subcommand)]
-    Var(var::Verb),
+    Var(var::VarCommand),
     /// Store a token for a server, so that commands need not be given it
-    Login(login::Login),
+    Login(login::LoginArgs),
     /// Delete the token that is stored for a server
-    Logout(login::Logout),
+    Logout(login::LogoutArgs),
     /// Watch new versions of jobs take the place of the ones before
     #[command(subcommand)]
-    Deployment(deployment::Verb),
+    Deployment(deployment::DeploymentCommand),
     /// Look at evaluations: why something was placed, or was not
     #[command(subcommand)]
-    Eval(eval::Verb),
+    Eval(eval::EvalCommand),
     /// Explain why a job waits, and what would place it
-    Explain(explain::Explain),
+    Explain(explain::ExplainArgs),
     /// Follow what happens
     #[command(subcommand)]
-    Event(event::Verb),
+    Event(event::EventCommand),
     /// Follow the log of a server
-    Monitor(monitor::Monitor),
+    Monitor(monitor::MonitorArgs),
     /// Look after the servers
     #[command(subcommand)]
-    Operator(operator::Verb),
+    Operator(operator::OperatorCommand),
     /// Tidy up
     #[command(subcommand)]
-    System(system::Verb),
+    System(system::SystemCommand),
     /// Measure: experiments on simulated nodes
     #[command(subcommand)]
-    Lab(lab::Verb),
+    Lab(lab::LabCommand),
     /// Take over the jobs of a running Nomad
-    Import(import::Import),
+    Import(import::ImportArgs),
     /// Print the lines with which a shell completes what is typed
-    Completion(completion::Completion),
+    Completion(completion::CompletionArgs),
     /// Write manual pages
-    Man(man::Man),
+    Man(man::ManArgs),
     /// Print the version
     Version,
 }
@@ -111,42 +111,42 @@ fn exit_codes() -> String {
 }
 
 impl Cli {
-    /// Does what the command line asks for.
+    /// Runs the command.
     pub fn run(self) -> Result<(), Failure> {
-        if matches!(self.noun, Noun::Dev(_) | Noun::Agent(_)) {
+        if matches!(self.noun, BerthCommand::Dev(_) | BerthCommand::Agent(_)) {
             self.global.refuse()?;
         }
         match self.noun {
-            Noun::Dev(args) => args.run(),
-            Noun::Server(command) => command.run(&self.global),
-            Noun::Agent(command) => command.run(),
-            Noun::Run(run) => run.run(&self.global),
-            Noun::Ps(ps) => ps.run(&self.global),
-            Noun::Top(top) => top.run(&self.global),
-            Noun::Logs(logs) => logs.run(&self.global),
-            Noun::Exec(exec) => exec.run(&self.global),
-            Noun::Job(verb) => verb.run(&self.global),
-            Noun::Alloc(verb) => verb.run(&self.global),
-            Noun::Node(verb) => verb.run(&self.global),
-            Noun::Image(verb) => verb.run(&self.global),
-            Noun::Namespace(verb) => verb.run(&self.global),
-            Noun::Quota(verb) => verb.run(&self.global),
-            Noun::Acl(verb) => verb.run(&self.global),
-            Noun::Var(verb) => verb.run(&self.global),
-            Noun::Deployment(verb) => verb.run(&self.global),
-            Noun::Eval(verb) => verb.run(&self.global),
-            Noun::Explain(explain) => explain.run(&self.global),
-            Noun::Event(verb) => verb.run(&self.global),
-            Noun::Monitor(monitor) => monitor.run(&self.global),
-            Noun::Operator(verb) => verb.run(&self.global),
-            Noun::System(verb) => verb.run(&self.global),
-            Noun::Lab(verb) => verb.run(&self.global),
-            Noun::Import(import) => import.run(&self.global),
-            Noun::Completion(completion) => completion.run(),
-            Noun::Login(login) => login.run(&self.global),
-            Noun::Logout(logout) => logout.run(&self.global),
-            Noun::Man(man) => man.run(),
-            Noun::Version => version::run(),
+            BerthCommand::Dev(args) => args.run(),
+            BerthCommand::Server(command) => command.run(&self.global),
+            BerthCommand::Agent(command) => command.run(),
+            BerthCommand::Run(run) => run.run(&self.global),
+            BerthCommand::Ps(ps) => ps.run(&self.global),
+            BerthCommand::Top(top) => top.run(&self.global),
+            BerthCommand::Logs(logs) => logs.run(&self.global),
+            BerthCommand::Exec(exec) => exec.run(&self.global),
+            BerthCommand::Job(verb) => verb.run(&self.global),
+            BerthCommand::Alloc(verb) => verb.run(&self.global),
+            BerthCommand::Node(verb) => verb.run(&self.global),
+            BerthCommand::Image(verb) => verb.run(&self.global),
+            BerthCommand::Namespace(verb) => verb.run(&self.global),
+            BerthCommand::Quota(verb) => verb.run(&self.global),
+            BerthCommand::Acl(verb) => verb.run(&self.global),
+            BerthCommand::Var(verb) => verb.run(&self.global),
+            BerthCommand::Deployment(verb) => verb.run(&self.global),
+            BerthCommand::Eval(verb) => verb.run(&self.global),
+            BerthCommand::Explain(explain) => explain.run(&self.global),
+            BerthCommand::Event(verb) => verb.run(&self.global),
+            BerthCommand::Monitor(monitor) => monitor.run(&self.global),
+            BerthCommand::Operator(verb) => verb.run(&self.global),
+            BerthCommand::System(verb) => verb.run(&self.global),
+            BerthCommand::Lab(verb) => verb.run(&self.global),
+            BerthCommand::Import(import) => import.run(&self.global),
+            BerthCommand::Completion(completion) => completion.run(),
+            BerthCommand::Login(login) => login.run(&self.global),
+            BerthCommand::Logout(logout) => logout.run(&self.global),
+            BerthCommand::Man(man) => man.run(),
+            BerthCommand::Version => version::run(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What `berth dev`, `berth server` and `berth agent` have in common: a runtime, a log on standard error, and an end.
 
-mod watched;
+mod log_feed;
 
 use std::{io, path::Path};
 
@@ -36,7 +36,7 @@ where
     W: Future<Output = Result<(), Failure>>,
 {
     panics::withhold_messages();
-    let (feed, watched) = watched::watched();
+    let (feed, watched) = log_feed::watched();
     log_to(watched, loudness(settings.log_level, settings.role), settings.log_format);
     leave_no_core();
     berth_server::bound_heaps();
@@ -109,7 +109,7 @@ fn lines(format: LogFormat, writer: BoxMakeWriter, colors: bool) -> BoxedLayer {
     }
 }
 
-/// Who may say how much. The consensus engine reports each of its steps as information, and warns at each try to reach a server
+/// The log level of each target. The consensus engine reports each of its steps as information, and warns at each try to reach a server
 /// that is gone, which the server itself says once: only who looks for mistakes in it wants to read that. What this host lacks is in
 /// the one line that `berth dev` prints of it: a new user who is not root meets no page of warnings before that.
 fn loudness(level: LevelFilter, role: Role) -> Targets {
@@ -156,7 +156,7 @@ impl StopSignal {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
             () = received(&mut self.hangup) => {}
-            () = told(&mut self.stdin_closed) => {}
+            () = stdin_end(&mut self.stdin_closed) => {}
         }
     }
 
@@ -177,15 +177,15 @@ pub async fn received(signal: &mut Option<Signal>) {
 
 /// Reads on a thread of its own: a read of standard input cannot be called off.
 fn stdin_closed() -> oneshot::Receiver<()> {
-    let (closed, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     std::thread::spawn(move || {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
-        let _ = closed.send(());
+        let _ = sender.send(());
     });
-    told
+    receiver
 }
 
-async fn told(stdin_closed: &mut Option<oneshot::Receiver<()>>) {
+async fn stdin_end(stdin_closed: &mut Option<oneshot::Receiver<()>>) {
     match stdin_closed {
         Some(closed) => drop(closed.await),
         None => std::future::pending().await,
@@ -252,11 +252,11 @@ mod tests {
 
     #[test]
     fn the_consensus_engine_speaks_up_only_when_asked() {
-        let heard = |level, target| loudness(level, Role::Server).would_enable(target, &Level::INFO);
-        assert!(heard(LevelFilter::INFO, "berth_server"));
-        assert!(!heard(LevelFilter::INFO, "openraft::core"));
-        assert!(heard(LevelFilter::DEBUG, "openraft::core"));
-        assert!(!heard(LevelFilter::WARN, "berth_server"));
+        let enabled = |level, target| loudness(level, Role::Server).would_enable(target, &Level::INFO);
+        assert!(enabled(LevelFilter::INFO, "berth_server"));
+        assert!(!enabled(LevelFilter::INFO, "openraft::core"));
+        assert!(enabled(LevelFilter::DEBUG, "openraft::core"));
+        assert!(!enabled(LevelFilter::WARN, "berth_server"));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub enum Exit {
     Failed,
     /// The command line or a setting is wrong.
     Usage,
-    /// What was asked for does not exist.
+    /// What was requested does not exist.
     NotFound,
     /// It is not permitted.
     Denied,
@@ -71,7 +71,7 @@ impl Exit {
     }
 }
 
-/// Every code and what it says, as help and the reference report it.
+/// Every code and its meaning, as help and the reference show it.
 pub const EXIT_CODES: &[(u8, &str)] = &[
     (0, "it did what it was asked; of `job plan`: no allocation would be made or ended"),
     (1, "it failed; of `job plan`: some allocation would be made or ended"),
@@ -85,7 +85,7 @@ pub const EXIT_CODES: &[(u8, &str)] = &[
     (255, "`job plan` could plan nothing"),
 ];
 
-/// A command that ends with another code than 0, most often because it did not do what it was asked.
+/// The end of a command with another code than 0, most often because it failed.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
@@ -104,7 +104,7 @@ impl Failure {
         Self { exit, message: text.to_string().trim_end().to_owned(), help: Vec::new() }
     }
 
-    /// An end that needs no words: the command has said all there is to say.
+    /// An exit code without a message: the command has printed everything itself.
     pub fn silent(exit: Exit) -> Self {
         Self { exit, message: String::new(), help: Vec::new() }
     }
@@ -114,7 +114,7 @@ impl Failure {
         Self { exit, ..self }
     }
 
-    /// The same, said of one thing of several.
+    /// The same, for one of several items.
     pub fn about(mut self, thing: &str) -> Self {
         if let Some(message) = self.message.strip_prefix("error: ") {
             self.message = format!("error: {thing}: {message}");
@@ -138,7 +138,6 @@ impl Failure {
         self
     }
 
-    /// The exit code.
     pub fn exit(&self) -> Exit {
         self.exit
     }
@@ -195,12 +194,12 @@ impl From<ApiError> for Failure {
     }
 }
 
-/// Whether the server does not have what was asked for at all.
+/// Whether the server does not have the resource at all.
 pub fn is_no_such_path(error: &ApiError) -> bool {
     matches!(error, ApiError::Refused(refused) if refused.text.starts_with(NO_SUCH_PATH))
 }
 
-/// Whether somebody hung up before a word of an answer, as servers do whose port for agents or servers is asked.
+/// Whether the connection was closed before any answer, as a server does at its ports for agents and servers.
 fn is_of_another_port(error: &ApiError) -> bool {
     match error {
         ApiError::Broken { reason, .. } => reason.contains("before message completed"),

@@ -9,12 +9,12 @@ use crate::{
     complete,
     failure::{Exit, Failure},
     remote::{Certificates, Remote},
-    tokens::Tokens,
+    tokens::TokenFile,
 };
 
 /// Where help lists them.
 const HEADING: &str = "Which server";
-/// Where the server is when nobody says.
+/// The default address of the server.
 const ADDRESS_DEFAULT: &str = "http://127.0.0.1:4646";
 /// The namespace of jobs that name none.
 const NAMESPACE_DEFAULT: &str = "default";
@@ -102,18 +102,18 @@ impl Global {
         refuse_unheeded()?;
         let token = match self.given_token() {
             Some(token) => token,
-            None => kept_token(address)?,
+            None => stored_token(address)?,
         };
         Remote::new(address.clone(), &self.namespace(), &token, &self.certificates()?)
     }
 
-    /// The server, as whoever has this token sees it. Nothing is sent yet.
+    /// The client for a server and namespace, with this token. Nothing is sent yet.
     pub fn remote_with(&self, token: &str) -> Result<Remote, Failure> {
         refuse_unheeded()?;
         Remote::new(self.server()?, &self.namespace(), token, &self.certificates()?)
     }
 
-    /// The server's address.
+    /// From the flag, the environment or the default.
     pub fn server(&self) -> Result<Address, Failure> {
         let address = given(self.address.as_ref(), ["BERTH_ADDR", "NOMAD_ADDR"], ADDRESS_DEFAULT);
         address.parse().map_err(|error| Failure::new(Exit::Usage, format!("{error}")))
@@ -158,13 +158,14 @@ impl Global {
     /// with Nomad.
     fn authorities(&self) -> (Option<String>, Option<String>) {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let said = [
+        let values = [
             (self.ca_cert.clone(), self.ca_path.clone()),
             (set("BERTH_CACERT"), set("BERTH_CAPATH")),
             (set("NOMAD_CACERT"), set("NOMAD_CAPATH")),
         ];
-        let said = said.into_iter().find(|(file, dir)| file.is_some() || dir.is_some()).unwrap_or_default();
-        if said.0.is_some() { (said.0, None) } else { said }
+        let values =
+            values.into_iter().find(|(file, dir)| file.is_some() || dir.is_some()).unwrap_or_default();
+        if values.0.is_some() { (values.0, None) } else { values }
     }
 
     /// Refuses them on a command that talks to no server.
@@ -191,46 +192,46 @@ impl Global {
         ))
     }
 
-    /// The namespace.
+    /// From the flag, the environment or the default.
     pub fn namespace(&self) -> String {
         self.given_namespace().unwrap_or_else(|| NAMESPACE_DEFAULT.to_owned())
     }
 }
 
-/// The token that `berth login` keeps for a server; empty for none.
-fn kept_token(address: &Address) -> Result<String, Failure> {
-    let Some(tokens) = Tokens::of_user() else { return Ok(String::new()) };
+/// The token that `berth login` stored for a server; empty for none.
+fn stored_token(address: &Address) -> Result<String, Failure> {
+    let Some(tokens) = TokenFile::of_user() else { return Ok(String::new()) };
     Ok(tokens.find(address)?.unwrap_or_default())
 }
 
-/// The flag, or the first variable that says something, or the default.
+/// The flag, or the first variable that is set, or the default.
 fn given(flag: Option<&String>, variables: [&str; 2], default: &str) -> String {
     let from_environment =
         || variables.iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());
     flag.cloned().or_else(from_environment).unwrap_or_else(|| default.to_owned())
 }
 
-/// Refuses what Nomad's variables say that is not done here: whoever relies on it must not take it for done.
+/// Refuses Nomad's variables that have no effect here: a caller who relies on one must not be misled.
 fn refuse_unheeded() -> Result<(), Failure> {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     if let Some(region) = set("NOMAD_REGION").filter(|region| region != REGION) {
-        let told = format!("NOMAD_REGION is {region:?}: the only region of a cluster is {REGION:?}");
+        let message = format!("NOMAD_REGION is {region:?}: the only region of a cluster is {REGION:?}");
         return Err(
-            Failure::new(Exit::Usage, told).help("unset it, and name the other cluster by its address")
+            Failure::new(Exit::Usage, message).help("unset it, and name the other cluster by its address")
         );
     }
     if set("NOMAD_HTTP_AUTH").is_some() {
-        let told = "NOMAD_HTTP_AUTH is set: no name and password are shown to proxies here";
-        return Err(Failure::new(Exit::Usage, told)
+        let message = "NOMAD_HTTP_AUTH is set: no name and password are shown to proxies here";
+        return Err(Failure::new(Exit::Usage, message)
             .help("unset it; a proxy in front of the servers may ask for a certificate: --client-cert"));
     }
     Ok(())
 }
 
-/// Whether the first variable that says something says yes, in a word that Nomad understands.
+/// Whether the first variable that is set is true, in a word that Nomad accepts.
 fn is_set(variables: [&str; 2]) -> Result<bool, Failure> {
-    let said = variables.map(|name| (name, std::env::var(name).unwrap_or_default()));
-    let Some((name, word)) = said.into_iter().find(|(_, word)| !word.is_empty()) else { return Ok(false) };
+    let values = variables.map(|name| (name, std::env::var(name).unwrap_or_default()));
+    let Some((name, word)) = values.into_iter().find(|(_, word)| !word.is_empty()) else { return Ok(false) };
     match word.as_str() {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),

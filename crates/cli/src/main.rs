@@ -1,12 +1,11 @@
 //! `berth`: the one binary. Server, agent, and the commands that talk to them.
 
-mod absent;
 mod aliases;
 mod argv;
-mod ask;
 mod cli;
 mod commands;
 mod complete;
+mod confirm;
 mod daemon;
 mod failure;
 mod filter;
@@ -22,6 +21,7 @@ mod settings;
 mod show;
 mod source;
 mod tokens;
+mod unsupported;
 
 use std::{
     error::Error,
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     match cli.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            output::complain(&failure.to_string());
+            output::eprint_text(&failure.to_string());
             failure.exit().into()
         }
     }
@@ -60,22 +60,22 @@ fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))
 }
 
-/// Ends with what is wrong with a command line, or with the help that was asked for.
+/// Ends with the error of a command line, or with the help that was requested.
 fn refused(error: &clap::Error, args: &[OsString]) -> ! {
     let words: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    if let Some(failure) = absent::explain(error, &words, &Cli::command()) {
-        output::complain(&failure.to_string());
+    if let Some(failure) = unsupported::explain(error, &words, &Cli::command()) {
+        output::eprint_text(&failure.to_string());
         std::process::exit(failure.exit().code().into());
     }
     if !error.use_stderr() {
         error.exit();
     }
-    output::complain(&told(error));
+    output::eprint_text(&error_text(error));
     std::process::exit(error.exit_code())
 }
 
-/// What the parser says, with words of our own where the standard library's name neither reason nor fix.
-fn told(error: &clap::Error) -> String {
+/// The parser's error, reworded where the standard library's text names neither reason nor fix.
+fn error_text(error: &clap::Error) -> String {
     let text = error.to_string();
     match error.source().and_then(|cause| cause.downcast_ref::<ParseIntError>()) {
         Some(cause) if *cause.kind() == IntErrorKind::InvalidDigit => {

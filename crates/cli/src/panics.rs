@@ -13,7 +13,7 @@ use berth_model::panic_text;
 pub fn withhold_messages() {
     panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
-        let report = Report {
+        let report = PanicReport {
             thread: thread.name().unwrap_or("<unnamed>"),
             location: panic.location(),
             text: panic_text(panic.payload()),
@@ -24,14 +24,14 @@ pub fn withhold_messages() {
     }));
 }
 
-struct Report<'p> {
+struct PanicReport<'p> {
     thread: &'p str,
     location: Option<&'p Location<'p>>,
     text: &'static str,
     backtrace: Backtrace,
 }
 
-impl std::fmt::Display for Report<'_> {
+impl std::fmt::Display for PanicReport<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "thread {:?} panicked", self.thread)?;
         if let Some(location) = self.location {

@@ -1,4 +1,4 @@
-//! Tokens that `berth login` keeps, by the address of their server, in a file that nobody but its owner may read.
+//! Tokens stored by `berth login`, by the address of their server, in a file that only its owner may read.
 
 use std::{
     collections::BTreeMap,
@@ -14,60 +14,59 @@ use tempfile::NamedTempFile;
 
 use crate::failure::{Exit, Failure};
 
-/// Of the file: no more is read.
+/// Most of the file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// What others than the owner may do with a file.
+/// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
 
-type Kept = BTreeMap<String, String>;
+type TokensByServer = BTreeMap<String, String>;
 
-/// The file.
+/// The file that stores the tokens.
 #[derive(Debug, Clone)]
-pub struct Tokens {
+pub struct TokenFile {
     path: PathBuf,
 }
 
-impl Tokens {
-    /// That of whoever runs this; none for who has no home.
+impl TokenFile {
+    /// The file of the current user; none without a home directory.
     pub fn of_user() -> Option<Self> {
         let dir = |name| env::var_os(name).filter(|dir| Path::new(dir).is_absolute()).map(PathBuf::from);
         let config = dir("XDG_CONFIG_HOME").or_else(|| Some(dir("HOME")?.join(".config")))?;
         Some(Self { path: config.join("berth").join("tokens.json") })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The token for a server, if one is kept.
+    /// The token for a server, if one is stored.
     pub fn find(&self, server: &Address) -> Result<Option<String>, Failure> {
         Ok(self.read()?.remove(&server.to_string()))
     }
 
-    /// Keeps a token for a server.
-    pub fn keep(&self, server: &Address, secret: &str) -> Result<(), Failure> {
-        self.change(|kept| {
-            kept.insert(server.to_string(), secret.to_owned());
+    /// Stores a token for a server.
+    pub fn store(&self, server: &Address, secret: &str) -> Result<(), Failure> {
+        self.change(|tokens| {
+            tokens.insert(server.to_string(), secret.to_owned());
         })
     }
 
-    /// Forgets the token for a server, or all of them. Returns how many those were.
-    pub fn forget(&self, server: Option<&Address>) -> Result<usize, Failure> {
-        let mut forgotten = 0;
-        self.change(|kept| {
-            let before = kept.len();
-            kept.retain(|kept, _| server.is_some_and(|server| *kept != server.to_string()));
-            forgotten = before - kept.len();
+    /// Deletes the token for a server, or all of them. Returns how many there were.
+    pub fn remove(&self, server: Option<&Address>) -> Result<usize, Failure> {
+        let mut removed = 0;
+        self.change(|tokens| {
+            let before = tokens.len();
+            tokens.retain(|tokens, _| server.is_some_and(|server| *tokens != server.to_string()));
+            removed = before - tokens.len();
         })?;
-        Ok(forgotten)
+        Ok(removed)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Kept)) -> Result<(), Failure> {
+    fn change(&self, change: impl FnOnce(&mut TokensByServer)) -> Result<(), Failure> {
         let dir = self.path.parent().unwrap_or(Path::new("/"));
         let written = || -> io::Result<File> {
             DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-            // Of two that change it at a time, one waits.
+            // Two processes that change it at the same time take turns.
             let mut how = OpenOptions::new();
             how.write(true).create(true).truncate(false).mode(0o600);
             let lock = how.open(self.path.with_extension("lock"))?;
@@ -75,12 +74,12 @@ impl Tokens {
             Ok(lock)
         };
         let _lock = written().map_err(|error| self.failed("write", &error))?;
-        let mut kept = self.read()?;
-        change(&mut kept);
+        let mut tokens = self.read()?;
+        change(&mut tokens);
         let replaced = || -> io::Result<()> {
-            // Made with nobody else's rights.
+            // A temporary file is created with mode 0600, which `persist` keeps.
             let mut file = NamedTempFile::new_in(dir)?;
-            serde_json::to_writer_pretty(&mut file, &kept)?;
+            serde_json::to_writer_pretty(&mut file, &tokens)?;
             file.write_all(b"\n")?;
             file.as_file().sync_all()?;
             file.persist(&self.path).map_err(|error| error.error)?;
@@ -89,10 +88,10 @@ impl Tokens {
         replaced().map_err(|error| self.failed("write", &error))
     }
 
-    fn read(&self) -> Result<Kept, Failure> {
+    fn read(&self) -> Result<TokensByServer, Failure> {
         let file = match File::open(&self.path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Kept::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(TokensByServer::new()),
             Err(error) => return Err(self.failed("read", &error)),
         };
         let metadata = file.metadata().map_err(|error| self.failed("read", &error))?;
@@ -137,8 +136,8 @@ mod tests {
 
     use super::*;
 
-    fn tokens(dir: &Path) -> Tokens {
-        Tokens { path: dir.join("berth").join("tokens.json") }
+    fn tokens(dir: &Path) -> TokenFile {
+        TokenFile { path: dir.join("berth").join("tokens.json") }
     }
 
     fn address(text: &str) -> Address {
@@ -151,23 +150,23 @@ mod tests {
         let tokens = tokens(dir.path());
         let (one, other) = (address("https://one:4646"), address("https://other:4646"));
         assert_eq!(tokens.find(&one).unwrap(), None);
-        tokens.keep(&one, "first").unwrap();
-        tokens.keep(&one, "second").unwrap();
-        tokens.keep(&other, "third").unwrap();
+        tokens.store(&one, "first").unwrap();
+        tokens.store(&one, "second").unwrap();
+        tokens.store(&other, "third").unwrap();
         assert_eq!(tokens.find(&one).unwrap().as_deref(), Some("second"));
         assert_eq!(tokens.find(&address("http://one:4646")).unwrap(), None, "another scheme, another server");
         assert_eq!(fs::metadata(tokens.path()).unwrap().mode() & 0o777, 0o600);
         assert_eq!(fs::metadata(dir.path().join("berth")).unwrap().mode() & 0o777, 0o700);
-        assert_eq!(tokens.forget(Some(&one)).unwrap(), 1);
+        assert_eq!(tokens.remove(Some(&one)).unwrap(), 1);
         assert_eq!(tokens.find(&one).unwrap(), None);
-        assert_eq!(tokens.forget(None).unwrap(), 1);
+        assert_eq!(tokens.remove(None).unwrap(), 1);
     }
 
     #[test]
     fn a_file_that_others_may_read_is_refused_by_name_and_its_tokens_are_not_told() {
         let dir = tempfile::tempdir().unwrap();
         let (tokens, one) = (tokens(dir.path()), address("https://one:4646"));
-        tokens.keep(&one, "a-secret").unwrap();
+        tokens.store(&one, "a-secret").unwrap();
         for mode in [0o644, 0o640, 0o604, 0o610] {
             fs::set_permissions(tokens.path(), fs::Permissions::from_mode(mode)).unwrap();
             let refused = format!("{:?}", tokens.find(&one).unwrap_err());
@@ -186,9 +185,9 @@ mod tests {
         std::thread::scope(|scope| {
             for number in 0..16 {
                 let tokens = &tokens;
-                scope.spawn(move || tokens.keep(&address(&format!("http://h{number}:1")), "s").unwrap());
+                scope.spawn(move || tokens.store(&address(&format!("http://h{number}:1")), "s").unwrap());
             }
         });
-        assert_eq!(tokens.forget(None).unwrap(), 16);
+        assert_eq!(tokens.remove(None).unwrap(), 16);
     }
 }

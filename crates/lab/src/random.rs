@@ -39,12 +39,12 @@ impl Random {
         ((u128::from(self.next_u64()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// The place of one of `weights`, each as likely as its weight; none when all are 0.
+    /// The index of one of `weights`, each as likely as its weight; none when all are 0.
     pub fn pick(&mut self, weights: impl Iterator<Item = u32> + Clone) -> Option<usize> {
         let total = weights.clone().map(u64::from).sum();
         let mut left = self.below(total);
-        weights.enumerate().find_map(|(place, weight)| match left.checked_sub(u64::from(weight)) {
-            None => Some(place),
+        weights.enumerate().find_map(|(index, weight)| match left.checked_sub(u64::from(weight)) {
+            None => Some(index),
             Some(rest) => {
                 left = rest;
                 None

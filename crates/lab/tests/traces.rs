@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use berth_lab::{
-    nodes::Shapes,
+    nodes::SimNodeShapes,
     traces::{
-        Source, Trace, dlrm, generate,
-        openb::{self, Node, NodeList, Pod},
+        Trace, TraceSource, dlrm, generate,
+        openb::{self, NodeList, OpenbNode, OpenbPod},
         philly,
     },
 };
@@ -33,7 +33,9 @@ fn openb_is_read_whole() {
     assert_eq!((sum(&gpu, |n| n.gpus.into()), sum(&gpu, |n| n.cpu_milli.into())), (6_212, 107_018_000));
     assert_eq!(gpu.source.to_string(), "recorded openb/openb_node_list_gpu_node.csv");
 
-    let Shapes::Listed { shapes, .. } = Shapes::recorded(&dir).unwrap() else { panic!("not a list") };
+    let SimNodeShapes::Listed { shapes, .. } = SimNodeShapes::recorded(&dir).unwrap() else {
+        panic!("not a list")
+    };
     assert_eq!((shapes.len(), shapes.iter().filter(|shape| shape.gpus == 0).count()), (1_523, 310));
 
     let lists = ["default", "cpu100", "gpushare40", "gpuspec10", "multigpu20"];
@@ -64,11 +66,11 @@ fn means<T>(trace: &Trace<T>, of: impl Fn(&T) -> [u64; 3]) -> [f64; 3] {
     [0, 1, 2].map(|which| sum(trace, |row| of(row)[which]) as f64 / trace.rows.len() as f64)
 }
 
-fn node(node: &Node) -> [u64; 3] {
+fn node(node: &OpenbNode) -> [u64; 3] {
     [u64::from(node.gpus) * 1_000, node.cpu_milli.into(), node.memory_mib.into()]
 }
 
-fn pod(pod: &Pod) -> [u64; 3] {
+fn pod(pod: &OpenbPod) -> [u64; 3] {
     [pod.gpu_milli_total(), pod.cpu_milli.into(), pod.memory_mib.into()]
 }
 
@@ -85,9 +87,9 @@ fn a_made_up_workload_has_the_recorded_shape() {
     close("node", means(&recorded, node), means(&made_up, node), 0.05);
 
     let (recorded, made_up) = (openb::pods(&dir, "default").unwrap(), generate::pods(42, generate::PODS));
-    assert_eq!(made_up.source, Source::Generated { seed: 42 });
+    assert_eq!(made_up.source, TraceSource::Generated { seed: 42 });
     close("pod", means(&recorded, pod), means(&made_up, pod), 0.05);
-    let lives = |trace: &Trace<Pod>| {
+    let lives = |trace: &Trace<OpenbPod>| {
         let lives = trace.rows.iter().filter_map(|pod| Some(pod.deleted_s? - pod.created_s?));
         [median(lives.collect()) as f64]
     };

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::{
     keeper,
-    unit::{Daemon, InstallUnit},
+    unit::{Daemon, InstallUnitArgs},
 };
 use crate::{
     daemon::{self, StopSignal},
@@ -19,25 +19,24 @@ use crate::{
 /// An agent to run, or how to run one.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Command {
+pub struct AgentCommand {
     #[command(flatten)]
     settings: AgentArgs,
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<AgentSubcommand>,
 }
 
 /// What can be done besides running an agent.
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum AgentSubcommand {
     /// Print a systemd unit that runs an agent
-    InstallUnit(InstallUnit),
+    InstallUnit(InstallUnitArgs),
 }
 
-impl Command {
-    /// Runs the command.
+impl AgentCommand {
     pub fn run(&self) -> Result<(), Failure> {
         match &self.verb {
-            Some(Verb::InstallUnit(install)) => install.run(Daemon::Agent),
+            Some(AgentSubcommand::InstallUnit(install)) => install.run(Daemon::Agent),
             None => {
                 let settings = self.settings.load()?;
                 settings.node.check_paths()?;
@@ -56,16 +55,16 @@ fn run(settings: &Settings) -> Result<(), Failure> {
         let data_dir = daemon::data_dir(settings)?;
         let config = AgentConfig { log_feed, ..config(settings, data_dir, settings.servers.clone(), &[])? };
         let mode = settings.node.drain_on_shutdown.map_or(ShutdownMode::LeaveTasks, ShutdownMode::Drain);
-        let (tell, told) = oneshot::channel();
-        let told_twice = async move {
+        let (send_stop, stop_requested) = oneshot::channel();
+        let stopped_twice = async move {
             stop.wait().await;
-            let _ = tell.send(());
+            let _ = send_stop.send(());
             stop.wait().await;
         };
-        let agent = Agent::run(config, async move { drop(told.await) }, mode);
+        let agent = Agent::run(config, async move { drop(stop_requested.await) }, mode);
         tokio::select! {
             ended = agent => ended.map_err(failure),
-            () = told_twice => Ok(()),
+            () = stopped_twice => Ok(()),
         }
     })
 }

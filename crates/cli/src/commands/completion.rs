@@ -5,12 +5,12 @@ use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 
 use crate::{complete, failure::Failure, output};
 
-/// What people type.
+/// The command's name in the shell.
 const BINARY: &str = "berth";
 
 /// Arguments of `completion`.
 #[derive(Debug, Args)]
-pub struct Completion {
+pub struct CompletionArgs {
     /// The shell
     #[arg(value_enum, value_name = "SHELL")]
     shell: Shell,
@@ -27,8 +27,7 @@ enum Shell {
     Fish,
 }
 
-impl Completion {
-    /// Prints them.
+impl CompletionArgs {
     pub fn run(&self) -> Result<(), Failure> {
         let shell: &dyn EnvCompleter = match self.shell {
             Shell::Bash => &Bash,

@@ -9,7 +9,7 @@ use crate::{
     global::Global,
     output::{Layout, View, clean, count, funnels, no_node, rfc3339, sections, short_id},
     remote::{Remote, block_on},
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Changes shown for each group.
@@ -17,7 +17,7 @@ const CHANGES_MAX: usize = 5;
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
-pub struct Explain {
+pub struct ExplainArgs {
     /// Id or prefix of the job
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
@@ -25,11 +25,10 @@ pub struct Explain {
     #[arg(long, value_name = "NODE", add = complete::nodes())]
     node: Option<String>,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl Explain {
-    /// Prints it.
+impl ExplainArgs {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = global.remote()?;
         block_on(self.explain(&remote))

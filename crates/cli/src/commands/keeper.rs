@@ -7,7 +7,7 @@ use crate::panics;
 /// The hidden command's name.
 const NAME: &str = "keeper";
 
-/// Becomes a keeper if the command line says so. Nothing may come before it: a keeper has one thread and no runtime.
+/// Becomes a keeper if the command line is `berth keeper`. Nothing may come before it: a keeper has one thread and no runtime.
 pub fn run_if_asked() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     if args.next()? != NAME {

@@ -10,7 +10,7 @@ use crate::{
     output::{self, clean, rfc3339},
     raw_mode::RawMode,
     remote::block_on,
-    tokens::Tokens,
+    tokens::TokenFile,
 };
 
 /// Longest token that is read.
@@ -27,67 +27,70 @@ const ENTER: [u8; 2] = [b'\r', b'\n'];
     after_help = "The token is asked for, and not shown; or it is read from standard input, or from --token. It is checked \
     before it is kept, in ~/.config/berth/tokens.json, which nobody else may read."
 )]
-pub struct Login {}
+pub struct LoginArgs {}
 
 /// Arguments of `logout`.
 #[derive(Debug, Args)]
-pub struct Logout {
+pub struct LogoutArgs {
     /// Delete the tokens of all servers
     #[arg(long)]
     all: bool,
 }
 
-impl Login {
+impl LoginArgs {
     /// Asks for the token, checks it, and keeps it.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let tokens = tokens()?;
         let address = global.server()?;
         let secret = match global.given_token() {
             Some(secret) => secret,
-            None => asked(&address.to_string())?,
+            None => prompt_token(&address.to_string())?,
         };
         if secret.is_empty() {
             return Err(Failure::new(Exit::Usage, "no token was given: nothing is kept"));
         }
         let remote = global.remote_with(&secret)?;
         let token = block_on(remote.acl_own_token())?;
-        tokens.keep(&address, &secret)?;
+        tokens.store(&address, &secret)?;
         let name = if token.name.is_empty() { String::new() } else { format!(" ({})", clean(&token.name)) };
         let end = token.expiration_time.map_or_else(String::new, |at| format!(", until {}", rfc3339(at.0)));
-        output::tell(&format!("logged in to {address} with token {}{name}{end}", token.accessor_id));
-        output::tell(&format!("it is kept in {}; `berth logout` forgets it", tokens.path().display()));
+        output::eprint_line(&format!("logged in to {address} with token {}{name}{end}", token.accessor_id));
+        output::eprint_line(&format!("it is kept in {}; `berth logout` forgets it", tokens.path().display()));
         Ok(())
     }
 }
 
-impl Logout {
-    /// Forgets it.
+impl LogoutArgs {
+    /// Deletes the stored token; the server does not revoke it.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let address = global.server()?;
-        let forgotten = tokens()?.forget(Some(&address).filter(|_| !self.all))?;
-        match (forgotten, self.all) {
+        let removed = tokens()?.remove(Some(&address).filter(|_| !self.all))?;
+        match (removed, self.all) {
             (0, true) => Err(Failure::new(Exit::NotFound, "no token is kept")),
             (0, false) => Err(Failure::new(Exit::NotFound, format!("no token is kept for {address}"))),
             (_, true) => {
-                output::tell(&format!("deleted {}; they are not revoked", output::count(forgotten, "token")));
+                output::eprint_line(&format!(
+                    "deleted {}; they are not revoked",
+                    output::count(removed, "token")
+                ));
                 Ok(())
             }
             (_, false) => {
-                output::tell(&format!("deleted the token for {address}; it is not revoked"));
+                output::eprint_line(&format!("deleted the token for {address}; it is not revoked"));
                 Ok(())
             }
         }
     }
 }
 
-fn tokens() -> Result<Tokens, Failure> {
-    Tokens::of_user().ok_or_else(|| {
+fn tokens() -> Result<TokenFile, Failure> {
+    TokenFile::of_user().ok_or_else(|| {
         Failure::new(Exit::Usage, "there is nowhere to keep a token: neither XDG_CONFIG_HOME nor HOME is set")
     })
 }
 
 /// What is typed, or comes by standard input.
-fn asked(address: &str) -> Result<String, Failure> {
+fn prompt_token(address: &str) -> Result<String, Failure> {
     let secret = if io::stdin().is_terminal() {
         eprint!("token for {address}: ");
         let typed = typed();

@@ -12,14 +12,13 @@ use crate::{
 
 /// Arguments of `man`.
 #[derive(Debug, Args)]
-pub struct Man {
+pub struct ManArgs {
     /// Directory to write the pages to, such as `berth-job-run.1`; it is created
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     dir: PathBuf,
 }
 
-impl Man {
-    /// Writes them.
+impl ManArgs {
     pub fn run(&self) -> Result<(), Failure> {
         let write = || {
             std::fs::create_dir_all(&self.dir)?;
@@ -28,7 +27,7 @@ impl Man {
         write().map_err(|error| {
             Failure::new(Exit::Failed, format!("cannot write to {}: {error}", self.dir.display()))
         })?;
-        output::tell(&format!("next: man -l {}", self.dir.join("berth.1").display()));
+        output::eprint_line(&format!("next: man -l {}", self.dir.join("berth.1").display()));
         Ok(())
     }
 }

@@ -7,12 +7,12 @@ use crate::{
     failure::{Exit, Failure},
     global::Global,
     output::{self, clean},
-    remote::{LogAsk, block_on},
+    remote::{LogRequest, block_on},
 };
 
 /// Arguments of `monitor`.
 #[derive(Debug, Args)]
-pub struct Monitor {
+pub struct MonitorArgs {
     /// Lowest level of lines to show
     #[arg(long, value_enum, ignore_case = true, value_name = "LEVEL", default_value_t)]
     log_level: LogLevel,
@@ -38,7 +38,7 @@ enum LogLevel {
     Error,
 }
 
-impl Monitor {
+impl MonitorArgs {
     /// Follows until interrupted, or until the server ends the stream.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let level = self.log_level.to_possible_value();
@@ -48,13 +48,13 @@ impl Monitor {
                 Some(node) => Some(remote.find_node(node).await?),
                 None => None,
             };
-            let ask = LogAsk {
+            let request = LogRequest {
                 level: level.as_ref().map_or("info", |level| level.get_name()).to_owned(),
                 json: self.json,
                 node,
                 server: self.server_id.clone(),
             };
-            let mut frames = remote.server_log(&ask).await?;
+            let mut frames = remote.server_log(&request).await?;
             while let Some(frame) = frames.next().await? {
                 if let Some(error) = frame.file_event.strip_prefix("error: ") {
                     return Err(Failure::new(Exit::Failed, clean(error)));

@@ -12,15 +12,15 @@ use crate::{
     global::Global,
     output::{Column, Layout, Table, View, bytes},
     remote::{Remote, block_on},
-    show::Show,
+    show::ShowArgs,
 };
 
-/// Between two looks.
+/// Between two reads of the usage.
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Arguments of `top`.
 #[derive(Debug, Args)]
-pub struct Top {
+pub struct TopArgs {
     /// Only of this job
     #[arg(value_name = "JOB", add = complete::jobs())]
     job: Option<String>,
@@ -29,14 +29,14 @@ pub struct Top {
     node: Option<String>,
     /// Column to sort by
     #[arg(long, short_alias = 's', value_enum, value_name = "COLUMN", default_value_t)]
-    sort: Sort,
+    sort: SortKey,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-/// What comes first.
+/// The order of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum Sort {
+enum SortKey {
     /// What uses most cpu.
     #[default]
     Cpu,
@@ -46,8 +46,7 @@ enum Sort {
     Restarts,
 }
 
-impl Top {
-    /// Prints it.
+impl TopArgs {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = global.remote()?;
         block_on(async {
@@ -64,7 +63,12 @@ impl Top {
         })
     }
 
-    async fn read(&self, remote: &Remote, job: Option<&str>, node: Option<&str>) -> Result<Users, Failure> {
+    async fn read(
+        &self,
+        remote: &Remote,
+        job: Option<&str>,
+        node: Option<&str>,
+    ) -> Result<UsageRows, Failure> {
         let mut allocs = match job {
             Some(job) => remote.job_allocations(job).await?,
             None => remote.allocations_with_tasks().await?,
@@ -73,14 +77,14 @@ impl Top {
             alloc.client_status == "running" && node.is_none_or(|node| alloc.node_id == node)
         });
         let usage = remote.usage_of(&allocs).await?;
-        let mut users: Vec<User> = allocs.iter().map(|alloc| User::of(alloc, &usage)).collect();
+        let mut users: Vec<UsageRow> = allocs.iter().map(|alloc| UsageRow::of(alloc, &usage)).collect();
         users.sort_by(|a, b| self.sort.rank(b).total_cmp(&self.sort.rank(a)).then_with(|| a.id.cmp(&b.id)));
-        Ok(Users(users))
+        Ok(UsageRows(users))
     }
 }
 
-impl Sort {
-    fn rank(self, user: &User) -> f64 {
+impl SortKey {
+    fn rank(self, user: &UsageRow) -> f64 {
         match self {
             Self::Cpu => user.cpu_percent.unwrap_or(-1.0),
             Self::Memory => user.memory_bytes.map_or(-1.0, |bytes| bytes as f64),
@@ -92,21 +96,21 @@ impl Sort {
 /// An allocation that runs, and what it uses; nothing of what nobody has measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct User {
+struct UsageRow {
     #[serde(rename = "ID")]
     id: String,
     name: String,
     node_name: String,
     #[serde(rename = "CpuMHz")]
     cpu_mhz: Option<f64>,
-    /// Of one core.
+    /// Percent of one core.
     cpu_percent: Option<f64>,
     memory_bytes: Option<u64>,
     /// Of all its tasks.
     restarts: u32,
 }
 
-impl User {
+impl UsageRow {
     fn of(alloc: &AllocationStub, usage: &BTreeMap<String, AllocResourceUsage>) -> Self {
         let known = usage.get(&alloc.id).map(|usage| &usage.resource_usage);
         let cpu = known.map(|known| &known.cpu_stats).filter(|cpu| !cpu.measured.is_empty());
@@ -127,7 +131,7 @@ impl User {
 /// Those that use most first.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-struct Users(Vec<User>);
+struct UsageRows(Vec<UsageRow>);
 
 const COLUMNS: &[Column] = &[
     Column::id("alloc"),
@@ -139,7 +143,7 @@ const COLUMNS: &[Column] = &[
     Column::number("restarts"),
 ];
 
-impl View for Users {
+impl View for UsageRows {
     fn text(&self, layout: Layout) -> String {
         if self.0.is_empty() {
             return "nothing runs\n".into();
@@ -173,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_nobody_measured_is_no_zero() {
-        let user = |id: &str, cpu: Option<f64>, memory_bytes, restarts| User {
+        let user = |id: &str, cpu: Option<f64>, memory_bytes, restarts| UsageRow {
             id: id.into(),
             name: format!("web.g[{restarts}]"),
             node_name: "n1".into(),
@@ -183,13 +187,13 @@ mod tests {
             restarts,
         };
         let users =
-            Users(vec![user("aaaa1111", Some(12.5), Some(3 << 20), 2), user("bbbb2222", None, None, 0)]);
+            UsageRows(vec![user("aaaa1111", Some(12.5), Some(3 << 20), 2), user("bbbb2222", None, None, 0)]);
         expect![[r#"
             ALLOC     NAME      NODE      CPU  OF A CORE   MEMORY  RESTARTS
             aaaa1111  web.g[2]  n1    250 MHz     12.5 %  3.0 MiB         2
             bbbb2222  web.g[0]  n1          -          -        -         0
         "#]]
         .assert_eq(&users.text(Layout::PLAIN));
-        assert!(Sort::Memory.rank(&users.0[0]) > Sort::Memory.rank(&users.0[1]));
+        assert!(SortKey::Memory.rank(&users.0[0]) > SortKey::Memory.rank(&users.0[1]));
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 /// Arguments of `install-unit`.
 #[derive(Debug, Args)]
 #[command(after_help = "Write what it prints to /etc/systemd/system, then `systemctl enable --now` it.")]
-pub struct InstallUnit {
+pub struct InstallUnitArgs {
     /// TOML file with its settings
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -27,8 +27,7 @@ pub enum Daemon {
     Agent,
 }
 
-impl InstallUnit {
-    /// Prints the unit.
+impl InstallUnitArgs {
     pub fn run(&self, daemon: Daemon) -> Result<(), Failure> {
         if let Some(config) = self.config.as_deref().filter(|config| !config.is_absolute()) {
             let message =
@@ -116,10 +115,10 @@ mod tests {
                 Ok(verified) => verified,
                 Err(error) => return eprintln!("skipped: systemd-analyze cannot be run: {error}"),
             };
-            let said = String::from_utf8_lossy(&verified.stderr).into_owned();
+            let stderr = String::from_utf8_lossy(&verified.stderr).into_owned();
             // Of the machine's other units it may say what it likes.
-            let of_it: Vec<&str> = said.lines().filter(|line| line.contains(name)).collect();
-            assert!(verified.status.success() && of_it.is_empty(), "{said}");
+            let of_it: Vec<&str> = stderr.lines().filter(|line| line.contains(name)).collect();
+            assert!(verified.status.success() && of_it.is_empty(), "{stderr}");
         }
     }
 

@@ -2,7 +2,6 @@
 
 use crate::{failure::Failure, output};
 
-/// Prints the version.
 pub fn run() -> Result<(), Failure> {
     Ok(output::print(&format!("berth {}\n", env!("CARGO_PKG_VERSION")))?)
 }

@@ -117,7 +117,7 @@ fn id(id: &str, begun: &str) -> String {
     if short.starts_with(begun) { short } else { id.to_owned() }
 }
 
-/// What is said of a candidate stands on one line of a terminal.
+/// A candidate's description fits on one line of a terminal.
 fn plain(about: &str) -> String {
     about.chars().map(|c| if berth_jobfile::is_deceptive(c) { ' ' } else { c }).collect()
 }

@@ -16,10 +16,10 @@ pub use candidates::{
     allocations, deployments, evaluations, jobs, jobs_or_allocations, namespaces, nodes, variables,
 };
 
-/// The variable by which a shell asks.
+/// The variable by which a shell requests completions.
 pub const VARIABLE: &str = "COMPLETE";
 
-/// Answers a shell, if one asks.
+/// Answers a shell that requests completions.
 pub fn if_asked(args: impl IntoIterator<Item = OsString>) -> bool {
     if std::env::var_os(VARIABLE).is_none() {
         return false;

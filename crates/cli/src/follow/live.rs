@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Followed, Progress,
-    screen::{AWAY, SHOWN_MAX, counts},
+    AllocProgress, Progress,
+    screen::{SERVER_AWAY, SHOWN_MAX, counts},
 };
 use crate::output::{BAR_CHARS, Cell, Column, Layout, Table, Tone};
 
@@ -16,7 +16,7 @@ const SPINNER_STEP_MS: u128 = 100;
 /// A line that says how far things are, and the allocations below it; each within the terminal's width.
 pub(super) fn frame(progress: &Progress, layout: Layout, elapsed: Duration, is_away: bool) -> Vec<String> {
     let head = head(progress, layout, elapsed);
-    let away = is_away.then(|| layout.fit(AWAY));
+    let away = is_away.then(|| layout.fit(SERVER_AWAY));
     [head].into_iter().chain(away).chain(allocs(progress, layout)).collect()
 }
 
@@ -35,7 +35,7 @@ fn head(progress: &Progress, layout: Layout, elapsed: Duration) -> String {
     }
 }
 
-/// The part of the allocations that are where they are wanted.
+/// A bar of the share of allocations that have reached the goal.
 fn bar(progress: &Progress, layout: Layout) -> String {
     let all = progress.allocs().len().max(1);
     let there = progress.allocs().values().filter(|alloc| progress.is_there(alloc)).count();
@@ -46,7 +46,7 @@ fn bar(progress: &Progress, layout: Layout) -> String {
 /// The allocations one by one; when they are too many, those in trouble.
 pub(super) fn allocs(progress: &Progress, layout: Layout) -> Vec<String> {
     let many = progress.allocs().len() > SHOWN_MAX;
-    let matters = |(_, alloc): &(&String, &Followed)| !many || !alloc.trouble.is_empty();
+    let matters = |(_, alloc): &(&String, &AllocProgress)| !many || !alloc.trouble.is_empty();
     let mut table = Table::headless(layout, &["id", "name", "node", "status", "trouble"].map(Column::text));
     for (id, alloc) in progress.by_name().into_iter().filter(matters).take(SHOWN_MAX) {
         let [node, trouble] = [&alloc.node, &alloc.trouble].map(Cell::from);

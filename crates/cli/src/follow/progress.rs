@@ -7,7 +7,7 @@ use berth_api::http::{
 };
 use serde::de::DeserializeOwned;
 
-use super::job_news::JobNews;
+use super::job_payload::JobPayload;
 
 /// Kinds of task events that say what went wrong; others say what is done about it.
 const TROUBLE: &[&str] = &["Driver Failure", "Setup Failure", "Terminated"];
@@ -37,7 +37,7 @@ const RESCHEDULES_BORNE: u64 = 3;
 
 /// An allocation that is followed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Followed {
+pub struct AllocProgress {
     /// `JOB.GROUP[INDEX]`.
     pub name: String,
     /// Its node's name.
@@ -61,10 +61,10 @@ pub struct Progress {
     eval_id: String,
     eval: Option<Evaluation>,
     /// How the job itself is.
-    job: Option<JobNews>,
+    job: Option<JobPayload>,
     /// Of the version that was registered.
     deployment: Option<Deployment>,
-    allocs: BTreeMap<String, Followed>,
+    allocs: BTreeMap<String, AllocProgress>,
 }
 
 impl Progress {
@@ -87,7 +87,7 @@ impl Progress {
 
     /// Waits until the evaluation has stopped these allocations and they have ended.
     pub fn stopping(eval_id: &str, allocs: &[AllocationStub]) -> Self {
-        let allocs = allocs.iter().map(|alloc| (alloc.id.clone(), Followed::of_stub(alloc)));
+        let allocs = allocs.iter().map(|alloc| (alloc.id.clone(), AllocProgress::of_stub(alloc)));
         let live = allocs.filter(|(_, alloc)| !alloc.has_ended());
         Self { goal: Goal::Ended, allocs: live.collect(), ..Self::starting(eval_id) }
     }
@@ -121,8 +121,8 @@ impl Progress {
 
     /// A job is pending again as soon as it is registered: what is reported before its evaluation is over is of its past.
     /// One that was purged is gone.
-    fn take_job(&mut self, job: Option<JobNews>) {
-        self.job = Some(job.unwrap_or_else(JobNews::gone));
+    fn take_job(&mut self, job: Option<JobPayload>) {
+        self.job = Some(job.unwrap_or_else(JobPayload::gone));
     }
 
     /// What became of the job, once it is done: `complete`, `failed`, or nothing.
@@ -163,7 +163,7 @@ impl Progress {
             let before =
                 self.allocs.get(&alloc.previous_allocation).filter(|before| before.status == "failed");
             let reschedules = before.map_or(0, |before| before.reschedules + 1);
-            self.allocs.insert(alloc.id.clone(), Followed { reschedules, ..Followed::of(alloc) });
+            self.allocs.insert(alloc.id.clone(), AllocProgress { reschedules, ..AllocProgress::of(alloc) });
         }
     }
 
@@ -222,12 +222,12 @@ impl Progress {
         self.eval.as_ref().is_some_and(|eval| eval.status != "pending")
     }
 
-    /// Whether the allocation is where it is wanted, or will never get there.
-    pub fn is_there(&self, alloc: &Followed) -> bool {
+    /// Whether the allocation has reached the goal, or never will.
+    pub fn is_there(&self, alloc: &AllocProgress) -> bool {
         alloc.has_ended() || self.goal == Goal::Running && alloc.status == "running"
     }
 
-    /// The evaluation, once it was heard of.
+    /// The evaluation, once an event of it was received.
     pub fn eval(&self) -> Option<&Evaluation> {
         self.eval.as_ref()
     }
@@ -238,12 +238,12 @@ impl Progress {
     }
 
     /// The allocations, by id.
-    pub fn allocs(&self) -> &BTreeMap<String, Followed> {
+    pub fn allocs(&self) -> &BTreeMap<String, AllocProgress> {
         &self.allocs
     }
 
     /// The allocations in the order of their names.
-    pub fn by_name(&self) -> Vec<(&String, &Followed)> {
+    pub fn by_name(&self) -> Vec<(&String, &AllocProgress)> {
         let mut allocs: Vec<_> = self.allocs.iter().collect();
         allocs.sort_by_key(|(id, alloc)| (&alloc.name, *id));
         allocs
@@ -261,7 +261,7 @@ impl Progress {
     /// Whether the allocation, or a task of it, has failed so often that it is waited for no longer. It may yet do what it
     /// should: it is
     /// started again. What a deployment watches is judged by the deployment, and what has an end is followed to it.
-    fn keeps_failing(&self, alloc: &Followed) -> bool {
+    fn keeps_failing(&self, alloc: &AllocProgress) -> bool {
         match self.goal {
             Goal::Running => {
                 let is_unjudged = self.deployment.is_none();
@@ -277,22 +277,22 @@ impl Progress {
     }
 
     /// Those that are started again and again.
-    pub fn failing(&self) -> impl Iterator<Item = (&String, &Followed)> {
+    pub fn failing(&self) -> impl Iterator<Item = (&String, &AllocProgress)> {
         self.allocs.iter().filter(|(_, alloc)| self.keeps_failing(alloc))
     }
 
     /// Those that ended badly.
-    pub fn failed(&self) -> impl Iterator<Item = (&String, &Followed)> {
+    pub fn failed(&self) -> impl Iterator<Item = (&String, &AllocProgress)> {
         self.allocs.iter().filter(|(_, alloc)| went_wrong(&alloc.status))
     }
 }
 
-impl Followed {
+impl AllocProgress {
     fn of(alloc: Allocation) -> Self {
-        let told = Some(alloc.client_description).filter(|_| went_wrong(&alloc.client_status));
+        let description = Some(alloc.client_description).filter(|_| went_wrong(&alloc.client_status));
         Self {
             trouble: trouble(alloc.task_states.as_ref())
-                .or(told)
+                .or(description)
                 .or_else(|| waits_for(alloc.task_states.as_ref()?))
                 .unwrap_or_default(),
             restarts: alloc.task_states.iter().flatten().map(|(_, task)| u64::from(task.restarts)).sum(),
@@ -333,15 +333,15 @@ pub fn trouble(tasks: Option<&BTreeMap<String, TaskState>>) -> Option<String> {
         .filter(|(_, task)| task.failed || task.state == "pending")
         .filter_map(|(name, task)| Some((name, worst(&task.events)?)))
         .max_by_key(|(_, event)| event.time)?;
-    let said = if event.display_message.is_empty() { &event.message } else { &event.display_message };
-    Some(if said.is_empty() {
+    let message = if event.display_message.is_empty() { &event.message } else { &event.display_message };
+    Some(if message.is_empty() {
         format!("{name}: {}", event.kind)
     } else {
-        format!("{name}: {}: {said}", event.kind)
+        format!("{name}: {}: {message}", event.kind)
     })
 }
 
-/// What a task's driver said last of a start that takes its time, as of an image that is downloaded.
+/// The last message of a task's driver about a start that takes its time, e.g. while an image is downloaded.
 fn waits_for(tasks: &BTreeMap<String, TaskState>) -> Option<String> {
     let starting = tasks.iter().filter(|(_, task)| task.state == "pending");
     let last = starting.filter_map(|(name, task)| Some((name, task.events.last()?)));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Progress, live};
-use crate::output::{Layout, Redraw, clean, count, short_id, tell};
+use crate::output::{Layout, Redraw, clean, count, eprint_line, short_id};
 
 /// Allocations that are shown one by one; of more only counts are shown.
 pub(super) const SHOWN_MAX: usize = 20;
@@ -15,27 +15,27 @@ const COUNTS_EVERY_MS: u64 = 1_000;
 /// Between two drawings, so that a terminal shows that something goes on.
 const DRAW_EVERY_MS: u64 = 100;
 
-/// What is said while nothing is heard.
-pub(super) const AWAY: &str = "note: the server does not answer; retrying";
+/// Shown while the server does not answer.
+pub(super) const SERVER_AWAY: &str = "note: the server does not answer; retrying";
 
 /// Where progress is shown.
 pub(super) struct Screen {
     since: Instant,
-    style: Style,
+    style: ScreenStyle,
 }
 
-enum Style {
+enum ScreenStyle {
     /// Lines that replace each other.
     Live(Redraw, Layout),
     /// One line for each change. What was shown last of each allocation, and when counts were.
-    Plain { told: BTreeMap<String, String>, counted: Option<Instant>, away: bool },
+    Plain { printed: BTreeMap<String, String>, counted: Option<Instant>, away: bool },
 }
 
 impl Screen {
     pub fn new(since: Instant) -> Self {
         let style = match Layout::stderr() {
-            Some(layout) => Style::Live(Redraw::default(), layout),
-            None => Style::Plain { told: BTreeMap::new(), counted: None, away: false },
+            Some(layout) => ScreenStyle::Live(Redraw::default(), layout),
+            None => ScreenStyle::Plain { printed: BTreeMap::new(), counted: None, away: false },
         };
         Self { since, style }
     }
@@ -44,7 +44,7 @@ impl Screen {
     /// away.
     pub async fn is_due(&self, away: bool) {
         match self.style {
-            Style::Plain { away: told, .. } if away == told => std::future::pending().await,
+            ScreenStyle::Plain { away: printed, .. } if away == printed => std::future::pending().await,
             _ => tokio::time::sleep(Duration::from_millis(DRAW_EVERY_MS)).await,
         }
     }
@@ -53,19 +53,19 @@ impl Screen {
     pub fn show(&mut self, progress: &Progress, is_away: bool) {
         let elapsed = self.since.elapsed();
         match &mut self.style {
-            Style::Live(redraw, layout) => {
+            ScreenStyle::Live(redraw, layout) => {
                 // Its window may have been given another size.
                 *layout = Layout::stderr().unwrap_or(*layout);
                 redraw.draw(&live::frame(progress, *layout, elapsed, is_away));
             }
-            Style::Plain { told, counted, away } => {
+            ScreenStyle::Plain { printed, counted, away } => {
                 if std::mem::replace(away, is_away) != is_away {
-                    tell(if is_away { AWAY } else { "note: the server answers again" });
+                    eprint_line(if is_away { SERVER_AWAY } else { "note: the server answers again" });
                 }
                 if progress.allocs().len() <= SHOWN_MAX {
-                    tell_changes(told, progress);
+                    print_changes(printed, progress);
                 } else {
-                    tell_counts(counted, progress);
+                    print_counts(counted, progress);
                 }
             }
         }
@@ -75,28 +75,28 @@ impl Screen {
     pub fn finish(&mut self, progress: &Progress, at: Instant) {
         let elapsed = at.saturating_duration_since(self.since);
         match &mut self.style {
-            Style::Live(redraw, layout) => redraw.finish(&live::allocs(progress, *layout)),
-            Style::Plain { .. } => self.show(progress, false),
+            ScreenStyle::Live(redraw, layout) => redraw.finish(&live::allocs(progress, *layout)),
+            ScreenStyle::Plain { .. } => self.show(progress, false),
         }
-        tell(&format!("{} after {:.2} s", counts(progress), elapsed.as_secs_f64()));
+        eprint_line(&format!("{} after {:.2} s", counts(progress), elapsed.as_secs_f64()));
     }
 }
 
-fn tell_changes(told: &mut BTreeMap<String, String>, progress: &Progress) {
+fn print_changes(printed: &mut BTreeMap<String, String>, progress: &Progress) {
     for (id, alloc) in progress.by_name() {
         let cells = [&short_id(id), &alloc.name, &alloc.node, &alloc.status, &alloc.trouble];
         let line = cells.map(|text| clean(text)).join("  ").trim_end().to_owned();
-        if told.get(id) != Some(&line) {
-            tell(&line);
-            told.insert(id.clone(), line);
+        if printed.get(id) != Some(&line) {
+            eprint_line(&line);
+            printed.insert(id.clone(), line);
         }
     }
 }
 
-fn tell_counts(counted: &mut Option<Instant>, progress: &Progress) {
+fn print_counts(counted: &mut Option<Instant>, progress: &Progress) {
     let now = Instant::now();
     if counted.is_none_or(|last| now - last >= Duration::from_millis(COUNTS_EVERY_MS)) {
-        tell(&counts(progress));
+        eprint_line(&counts(progress));
         *counted = Some(now);
     }
 }

@@ -12,7 +12,6 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// None yet.
     pub fn new(layout: Layout) -> Self {
         Self { layout, fields: Vec::new() }
     }
@@ -35,7 +34,7 @@ impl Fields {
         self
     }
 
-    /// One line each.
+    /// Renders one line for each field, with values aligned.
     pub fn render(&self) -> String {
         let width = self.fields.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
         self.fields

@@ -11,7 +11,7 @@ pub trait View: Serialize {
     /// For people: tables and fields.
     fn text(&self, layout: Layout) -> String;
 
-    /// What other commands take for it: the id of each thing.
+    /// The id of each item, as other commands take it.
     fn names(&self) -> Vec<String>;
 }
 
@@ -31,16 +31,16 @@ pub enum Format {
     Name,
 }
 
-/// A form, and the template when it is one.
+/// Renders a view in one of the formats or by a template.
 #[derive(Debug)]
-pub enum Form<'a> {
+pub enum Renderer<'a> {
     /// One of the named ones.
     Named(Format),
-    /// The reader's own.
+    /// The user's own template.
     Template(Box<Template<'a>>),
 }
 
-impl Form<'_> {
+impl Renderer<'_> {
     /// The text to print.
     pub fn render(&self, view: &impl View) -> Result<String, Failure> {
         match self {

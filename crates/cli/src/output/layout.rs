@@ -7,7 +7,7 @@ use super::{
     text,
 };
 
-/// Of a bar.
+/// Width of a progress bar, in characters.
 pub const BAR_CHARS: usize = 20;
 
 /// How text is laid out.

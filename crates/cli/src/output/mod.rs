@@ -16,7 +16,7 @@ mod time;
 use std::io::{self, Write};
 
 pub use fields::{Fields, sections};
-pub use format::{Form, Format, View};
+pub use format::{Format, Renderer, View};
 pub use funnel::{funnels, no_node};
 pub use layout::{BAR_CHARS, Layout};
 pub use raw::RawOutput;
@@ -39,13 +39,13 @@ pub fn print_bytes(data: &[u8]) -> io::Result<()> {
     write_to(io::stdout().lock(), data)
 }
 
-/// Says something on standard error.
-pub fn tell(line: &str) {
-    complain(&format!("{line}\n"));
+/// Prints a line on standard error.
+pub fn eprint_line(line: &str) {
+    eprint_text(&format!("{line}\n"));
 }
 
 /// Writes a message to standard error as it is, but for the colours of its labels.
-pub fn complain(text: &str) {
+pub fn eprint_text(text: &str) {
     let message = Palette::of(&io::stderr()).message(text);
     // Who closed standard error does not want to know.
     let _ = io::stderr().lock().write_all(message.as_bytes());

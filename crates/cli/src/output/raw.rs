@@ -9,13 +9,13 @@ use std::{
 /// Where a task's output goes.
 #[derive(Debug)]
 pub struct RawOutput {
-    to: Stream,
+    to: StdStream,
     /// None where bytes are left as they are.
-    filter: Option<Filter>,
+    filter: Option<TerminalFilter>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Stream {
+enum StdStream {
     Stdout,
     Stderr,
 }
@@ -23,21 +23,21 @@ enum Stream {
 impl RawOutput {
     /// Standard output.
     pub fn stdout() -> Self {
-        Self { to: Stream::Stdout, filter: io::stdout().is_terminal().then(Filter::default) }
+        Self { to: StdStream::Stdout, filter: io::stdout().is_terminal().then(TerminalFilter::default) }
     }
 
     /// Standard error.
     pub fn stderr() -> Self {
-        Self { to: Stream::Stderr, filter: io::stderr().is_terminal().then(Filter::default) }
+        Self { to: StdStream::Stderr, filter: io::stderr().is_terminal().then(TerminalFilter::default) }
     }
 
-    /// Writes the next piece.
+    /// Writes the next chunk.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let filtered = self.filter.as_mut().map(|filter| filter.pass(bytes));
         let bytes = filtered.as_deref().unwrap_or(bytes);
         match self.to {
-            Stream::Stdout => super::print_bytes(bytes),
-            Stream::Stderr => io::stderr().lock().write_all(bytes),
+            StdStream::Stdout => super::print_bytes(bytes),
+            StdStream::Stderr => io::stderr().lock().write_all(bytes),
         }
     }
 }
@@ -47,14 +47,14 @@ const COLOUR_BYTES_MAX: usize = 32;
 /// In place of what is left out: U+FFFD.
 const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
 
-/// Lets text and colours pass, across the borders of pieces.
+/// Passes text and colours and replaces other control sequences; a sequence may span several chunks.
 #[derive(Debug, Default)]
-struct Filter {
+struct TerminalFilter {
     /// The beginning of what may become a colour sequence; empty when there is none.
     sequence: Vec<u8>,
 }
 
-impl Filter {
+impl TerminalFilter {
     fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut passed = Vec::with_capacity(bytes.len());
         for &byte in bytes {
@@ -101,9 +101,9 @@ fn plain(byte: u8, passed: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn check(pieces: &[&str], expected: &str) {
-        let mut filter = Filter::default();
-        let passed: Vec<u8> = pieces.iter().flat_map(|piece| filter.pass(piece.as_bytes())).collect();
+    fn check(chunks: &[&str], expected: &str) {
+        let mut filter = TerminalFilter::default();
+        let passed: Vec<u8> = chunks.iter().flat_map(|chunk| filter.pass(chunk.as_bytes())).collect();
         assert_eq!(String::from_utf8(passed).unwrap(), expected);
     }
 

@@ -3,17 +3,17 @@
 
 use std::{ffi::OsString, io::IsTerminal};
 
-/// How a word sounds.
+/// What a word's colour means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tone {
-    /// As everything else.
+    /// The terminal's default colour.
     #[default]
     Plain,
     /// It is as it should be.
     Good,
     /// It may become good.
     Waiting,
-    /// It went wrong.
+    /// A failure.
     Bad,
     /// It is over, or beside the point.
     Faint,
@@ -54,10 +54,10 @@ impl Tone {
     }
 }
 
-/// Whether tones are seen.
+/// Whether colours are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Palette {
-    /// They are not.
+    /// No colours.
     Plain,
     /// As escape sequences of a terminal.
     Ansi,
@@ -66,13 +66,13 @@ pub enum Palette {
 impl Palette {
     /// What suits the stream and the environment.
     pub fn of(stream: &impl IsTerminal) -> Self {
-        Self::wanted(stream.is_terminal(), |name| std::env::var_os(name))
+        Self::from_environment(stream.is_terminal(), |name| std::env::var_os(name))
     }
 
     /// As <https://no-color.org> and <https://bixense.com/clicolors> have it: refusing counts before forcing, and either
     /// before what
     /// the stream is.
-    fn wanted(is_terminal: bool, variable: impl Fn(&str) -> Option<OsString>) -> Self {
+    fn from_environment(is_terminal: bool, variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let given = |name: &str| variable(name).filter(|value| !value.is_empty());
         let is_on = |name: &&str| given(name).is_some_and(|value| value != "0" && value != "false");
         let is_off = |name: &&str| given(name).is_some_and(|value| value == "0" || value == "false");
@@ -125,25 +125,32 @@ mod tests {
 
     #[test]
     fn the_environment_refuses_and_forces_colours() {
-        let wanted = |is_terminal, set: &[(&str, &str)]| {
+        let from_environment = |is_terminal, set: &[(&str, &str)]| {
             let set = [&[("TERM", "xterm")][..], set].concat();
             let value = |name: &str| set.iter().rev().find(|(known, _)| *known == name);
-            Palette::wanted(is_terminal, |name| value(name).map(|(_, value)| (*value).into()))
+            Palette::from_environment(is_terminal, |name| value(name).map(|(_, value)| (*value).into()))
                 == Palette::Ansi
         };
-        assert!(wanted(true, &[]) && !wanted(false, &[]));
-        assert!(wanted(false, &[("FORCE_COLOR", "1")]) && wanted(false, &[("CLICOLOR_FORCE", "1")]));
-        assert!(wanted(true, &[("NO_COLOR", "")]) && wanted(true, &[("CLICOLOR_FORCE", "0")]));
+        assert!(from_environment(true, &[]) && !from_environment(false, &[]));
+        assert!(
+            from_environment(false, &[("FORCE_COLOR", "1")])
+                && from_environment(false, &[("CLICOLOR_FORCE", "1")])
+        );
+        assert!(
+            from_environment(true, &[("NO_COLOR", "")]) && from_environment(true, &[("CLICOLOR_FORCE", "0")])
+        );
         for refused in
             [("NO_COLOR", "1"), ("NOMAD_CLI_NO_COLOR", "1"), ("FORCE_COLOR", "0"), ("CLICOLOR", "0")]
         {
             assert!(
-                !wanted(true, &[refused]) && !wanted(true, &[refused, ("CLICOLOR_FORCE", "1")]),
+                !from_environment(true, &[refused])
+                    && !from_environment(true, &[refused, ("CLICOLOR_FORCE", "1")]),
                 "{refused:?}"
             );
         }
         assert!(
-            !wanted(true, &[("TERM", "dumb")]) && wanted(true, &[("TERM", "dumb"), ("FORCE_COLOR", "1")])
+            !from_environment(true, &[("TERM", "dumb")])
+                && from_environment(true, &[("TERM", "dumb"), ("FORCE_COLOR", "1")])
         );
     }
 

@@ -4,7 +4,6 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::{layout::Layout, style::Tone, text::clean};
 
-/// Between two columns.
 const GAP: &str = "  ";
 /// No column is cut below this, as long as others can be left out.
 const COLUMN_WIDTH_MIN: usize = 8;
@@ -13,7 +12,7 @@ const COLUMN_WIDTH_LEAST: usize = 4;
 
 /// What a column holds; decides to which side its cells keep, and whether they may be cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ColumnKind {
     /// What people pass to the next command: never cut.
     Id,
     /// Words: cut where a line would not fit.
@@ -28,7 +27,7 @@ enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
     name: &'static str,
-    kind: Kind,
+    kind: ColumnKind,
     wide: bool,
     spare: bool,
     extra: bool,
@@ -37,22 +36,22 @@ pub struct Column {
 impl Column {
     /// What people pass to the next command: never cut.
     pub const fn id(name: &'static str) -> Self {
-        Self { name, kind: Kind::Id, wide: false, spare: false, extra: false }
+        Self { name, kind: ColumnKind::Id, wide: false, spare: false, extra: false }
     }
 
     /// Words: cut where a line would not fit.
     pub const fn text(name: &'static str) -> Self {
-        Self { name, kind: Kind::Text, wide: false, spare: false, extra: false }
+        Self { name, kind: ColumnKind::Text, wide: false, spare: false, extra: false }
     }
 
     /// Names whose end distinguishes them: cut in the middle where a line would not fit.
     pub const fn name(name: &'static str) -> Self {
-        Self { kind: Kind::Name, ..Self::text(name) }
+        Self { kind: ColumnKind::Name, ..Self::text(name) }
     }
 
     /// Numbers: never cut.
     pub const fn number(name: &'static str) -> Self {
-        Self { name, kind: Kind::Number, wide: false, spare: false, extra: false }
+        Self { name, kind: ColumnKind::Number, wide: false, spare: false, extra: false }
     }
 
     /// Shown only where everything is.
@@ -217,7 +216,8 @@ impl Table {
         }
         while !self.fits(&widths) {
             let may_be_cut = |(at, width): &(usize, &mut usize)| {
-                matches!(self.columns[shown[*at]].kind, Kind::Text | Kind::Name) && **width > least
+                matches!(self.columns[shown[*at]].kind, ColumnKind::Text | ColumnKind::Name)
+                    && **width > least
             };
             let Some((_, widest)) =
                 widths.iter_mut().enumerate().filter(may_be_cut).max_by_key(|(_, width)| **width)
@@ -240,11 +240,11 @@ impl Table {
                 continue;
             }
             let text = match self.columns[at].kind {
-                Kind::Name => cut_middle(&row[at].text, width),
-                Kind::Id | Kind::Text | Kind::Number => cut(&row[at].text, width),
+                ColumnKind::Name => cut_middle(&row[at].text, width),
+                ColumnKind::Id | ColumnKind::Text | ColumnKind::Number => cut(&row[at].text, width),
             };
             let missing = width.saturating_sub(text.width());
-            let right = self.columns[at].kind == Kind::Number;
+            let right = self.columns[at].kind == ColumnKind::Number;
             if right {
                 space += missing;
             }

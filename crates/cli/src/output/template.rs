@@ -22,7 +22,7 @@ pub enum Template<'a> {
 }
 
 impl<'a> Template<'a> {
-    /// Reads a template.
+    /// Parses a template, in either language.
     pub fn new(source: &'a str) -> Result<Self, Failure> {
         if is_of_go(source) {
             let parsed = ParsedTemplate::parse(source, &Delimiters::default());

@@ -36,10 +36,10 @@ mod tests {
     #[test]
     fn ages_are_told_in_two_units() {
         let second = 1_000_000_000;
-        for (seconds, told) in
+        for (seconds, expected) in
             [(0, "0s ago"), (59, "59s ago"), (192, "3m12s ago"), (7_200, "2h ago"), (90_061, "1d1h ago")]
         {
-            assert_eq!(age(second, second + seconds * second), told);
+            assert_eq!(age(second, second + seconds * second), expected);
         }
         assert_eq!(age(0, second), "");
         assert_eq!(age(5 * second, second), "0s ago");

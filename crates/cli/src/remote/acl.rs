@@ -7,8 +7,8 @@ use crate::failure::Failure;
 
 impl Remote {
     /// The first token.
-    pub async fn bootstrap_acl(&self, asked: &AclBootstrap) -> Result<AclToken, Failure> {
-        self.put(&Target::new("/v1/acl/bootstrap"), asked).await
+    pub async fn bootstrap_acl(&self, request: &AclBootstrap) -> Result<AclToken, Failure> {
+        self.put(&Target::new("/v1/acl/bootstrap"), request).await
     }
 
     /// All policies.

@@ -15,10 +15,9 @@ use crate::failure::Failure;
 
 /// A command to run.
 #[derive(Debug, Clone, Copy)]
-pub struct ExecAsk<'a> {
-    /// In which allocation.
+pub struct ExecRequest<'a> {
+    /// Whole id of the allocation.
     pub alloc: &'a str,
-    /// Within which task.
     pub task: &'a str,
     /// The program and its arguments.
     pub command: &'a [String],
@@ -29,11 +28,9 @@ pub struct ExecAsk<'a> {
 /// A part of a log or a file to read.
 #[derive(Debug, Clone)]
 pub struct StreamRead<'a> {
-    /// The allocation.
+    /// Whole id of the allocation.
     pub alloc: &'a str,
-    /// What of it.
     pub source: StreamSource<'a>,
-    /// Where to begin.
     pub from: StreamStart,
     /// Go on with what is written from now on.
     pub follow: bool,
@@ -44,7 +41,6 @@ pub struct StreamRead<'a> {
 pub enum StreamSource<'a> {
     /// What a task prints.
     Log {
-        /// The task's name.
         task: &'a str,
         /// `stdout` or `stderr`.
         stream: &'static str,
@@ -95,26 +91,26 @@ impl Remote {
 
     /// Restarts the named task, or all that run, or all there are.
     pub async fn restart_tasks(&self, id: &str, task: &str, all: bool) -> Result<(), Failure> {
-        let asked = AllocRestart { task_name: task.to_owned(), all_tasks: all };
+        let request = AllocRestart { task_name: task.to_owned(), all_tasks: all };
         let target = self.target("/v1/client/allocation").part(id).part("restart");
-        self.put::<IgnoredAny>(&target, &asked).await.map(drop)
+        self.put::<IgnoredAny>(&target, &request).await.map(drop)
     }
 
     /// Sends a signal to the named task, or to all that run.
     pub async fn signal_tasks(&self, id: &str, task: &str, signal: &str) -> Result<(), Failure> {
-        let asked = AllocSignal { task: task.to_owned(), signal: signal.to_owned() };
+        let request = AllocSignal { task: task.to_owned(), signal: signal.to_owned() };
         let target = self.target("/v1/client/allocation").part(id).part("signal");
-        self.put::<IgnoredAny>(&target, &asked).await.map(drop)
+        self.put::<IgnoredAny>(&target, &request).await.map(drop)
     }
 
     /// Runs a command within a task: its input, and its output.
     pub async fn exec(
         &self,
-        ask: &ExecAsk<'_>,
+        request: &ExecRequest<'_>,
     ) -> Result<(SocketSender<ExecInputFrame>, SocketReceiver<ExecOutputFrame>), Failure> {
-        let command = serde_json::to_string(ask.command).unwrap_or_default();
-        let target = self.target("/v1/client/allocation").part(ask.alloc).part("exec");
-        let target = target.param("task", ask.task).param("tty", ask.tty).param("command", command);
+        let command = serde_json::to_string(request.command).unwrap_or_default();
+        let target = self.target("/v1/client/allocation").part(request.alloc).part("exec");
+        let target = target.param("task", request.task).param("tty", request.tty).param("command", command);
         Ok(self.client.socket(&target).await?)
     }
 

@@ -45,17 +45,17 @@ impl Remote {
         let previous: BTreeMap<&str, &str> =
             allocs.iter().map(|alloc| (&*alloc.next_allocation, &*alloc.id)).collect();
         let alloc = |alloc: &AllocationStub| {
-            let mut told = json!(alloc);
-            told["PreviousAllocation"] = previous.get(&*alloc.id).copied().unwrap_or_default().into();
-            told
+            let mut object = json!(alloc);
+            object["PreviousAllocation"] = previous.get(&*alloc.id).copied().unwrap_or_default().into();
+            object
         };
-        let deployments = deployments?.into_iter().map(|told| event("Deployment", told));
-        let evals = evals?.into_iter().map(|told| event("Evaluation", told));
+        let deployments = deployments?.into_iter().map(|object| event("Deployment", object));
+        let evals = evals?.into_iter().map(|object| event("Evaluation", object));
         let allocs = allocs.iter().map(|of| event("Allocation", alloc(of)));
         Ok([event("Job", now?)].into_iter().chain(deployments).chain(evals).chain(allocs).collect())
     }
 
-    /// Reads without a note on what is not confirmed yet: whoever follows hears more.
+    /// Reads without a note on what is not confirmed yet: the events that follow will confirm it.
     async fn quietly<T: DeserializeOwned>(&self, target: &Target) -> Result<T, Failure> {
         Ok(self.client.get(target).await?.value)
     }

@@ -37,6 +37,6 @@ impl Remote {
     ) -> Result<ImagesLoaded, Failure> {
         let target = self.target(IMAGES).part("load").param("node_id", node);
         let target = name.into_iter().fold(target, |target, name| target.param("name", name));
-        Ok(self.client.upload(&target, upload::pieces(write)).await?.value)
+        Ok(self.client.upload(&target, upload::chunks(write)).await?.value)
     }
 }

@@ -13,8 +13,8 @@ use crate::failure::{Exit, Failure};
 
 /// What versions are compared with.
 #[derive(Debug, Clone, Copy)]
-pub enum Diffs<'a> {
-    /// They are not.
+pub enum DiffAgainst<'a> {
+    /// Versions come without their differences.
     None,
     /// Each with the one before it.
     Before,
@@ -39,7 +39,7 @@ impl Remote {
         self.put(&self.target("/v1/jobs"), &body).await
     }
 
-    /// What a version of a job was made of, the newest if none is named; none where nobody said.
+    /// What a version of a job was made of, the newest if none is named; none where it was not submitted.
     pub async fn submission(
         &self,
         job: &str,
@@ -67,7 +67,7 @@ impl Remote {
         self.get(&target).await
     }
 
-    /// Stops a job, and forgets it with `purge`.
+    /// Stops a job, and deletes it with `purge`.
     pub async fn deregister(
         &self,
         job: &str,
@@ -76,7 +76,7 @@ impl Remote {
     ) -> Result<JobDeregistered, Failure> {
         let target = self.target("/v1/job").part(job).param("purge", purge);
         let target =
-            eval_priority.into_iter().fold(target, |target, asked| target.param("eval_priority", asked));
+            eval_priority.into_iter().fold(target, |target, request| target.param("eval_priority", request));
         self.delete(&target).await
     }
 
@@ -159,13 +159,13 @@ impl Remote {
     }
 
     /// The versions of a job that are kept, newest first, and how they differ if that is asked for.
-    pub async fn job_versions(&self, job: &str, diffs: Diffs<'_>) -> Result<JobVersions, Failure> {
+    pub async fn job_versions(&self, job: &str, diffs: DiffAgainst<'_>) -> Result<JobVersions, Failure> {
         let target = self.job_target(job, "versions");
         self.get(&match diffs {
-            Diffs::None => target,
-            Diffs::Before => target.param("diffs", true),
-            Diffs::Tag(tag) => target.param("diffs", true).param("diff_tag", tag),
-            Diffs::Version(version) => target.param("diffs", true).param("diff_version", version),
+            DiffAgainst::None => target,
+            DiffAgainst::Before => target.param("diffs", true),
+            DiffAgainst::Tag(tag) => target.param("diffs", true).param("diff_tag", tag),
+            DiffAgainst::Version(version) => target.param("diffs", true).param("diff_version", version),
         })
         .await
     }
@@ -215,7 +215,7 @@ impl Remote {
         self.get(&self.list(self.job_target(id, "allocations")).param("resources", "true")).await
     }
 
-    /// A job's evaluations that are still kept.
+    /// A job's evaluations that are still retained.
     pub async fn job_evaluations(&self, id: &str) -> Result<Vec<Evaluation>, Failure> {
         self.get(&self.job_target(id, "evaluations")).await
     }

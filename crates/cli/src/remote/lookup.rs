@@ -7,7 +7,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use super::Remote;
 use crate::{
     failure::{Exit, Failure},
-    output::{Column, Layout, Table, clean, short_id, tell},
+    output::{Column, Layout, Table, clean, eprint_line, short_id},
 };
 
 /// Length of a whole id of an allocation or a node.
@@ -17,14 +17,14 @@ const CANDIDATES_MAX: usize = 20;
 
 /// What has an id of 36 characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum IdKind {
     Allocation,
     Deployment,
     Evaluation,
     Node,
 }
 
-impl Kind {
+impl IdKind {
     const ALL: [Self; 4] = [Self::Allocation, Self::Deployment, Self::Evaluation, Self::Node];
 
     /// What people call it.
@@ -50,7 +50,7 @@ impl Kind {
 /// An item of such a list, with what distinguishes it from others.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct Item {
+struct ListItem {
     #[serde(rename = "ID")]
     id: String,
     name: String,
@@ -60,7 +60,7 @@ struct Item {
     client_status: String,
 }
 
-impl Item {
+impl ListItem {
     /// Its name, or its job's, and its status.
     fn words(&self) -> Vec<String> {
         let first = |texts: [&String; 2]| texts.into_iter().find(|text| !text.is_empty()).cloned();
@@ -77,40 +77,40 @@ impl Item {
 impl Remote {
     /// The whole id of the allocation whose id begins like this.
     pub async fn find_allocation(&self, id: &str) -> Result<String, Failure> {
-        self.find(Kind::Allocation, id).await
+        self.find(IdKind::Allocation, id).await
     }
 
     /// The whole id of the node whose id begins like this, or whose name it is.
     pub async fn find_node(&self, id: &str) -> Result<String, Failure> {
-        self.find(Kind::Node, id).await
+        self.find(IdKind::Node, id).await
     }
 
     /// The whole id of the evaluation whose id begins like this.
     pub async fn find_evaluation(&self, id: &str) -> Result<String, Failure> {
-        self.find(Kind::Evaluation, id).await
+        self.find(IdKind::Evaluation, id).await
     }
 
     /// The whole id of the deployment whose id begins like this.
     pub async fn find_deployment(&self, id: &str) -> Result<String, Failure> {
-        self.find(Kind::Deployment, id).await
+        self.find(IdKind::Deployment, id).await
     }
 
-    async fn find(&self, kind: Kind, id: &str) -> Result<String, Failure> {
+    async fn find(&self, kind: IdKind, id: &str) -> Result<String, Failure> {
         if id.len() == ID_CHARS {
             return Ok(id.to_owned());
         }
-        let found = self.meant(kind, id).await?;
-        only(kind.name(), id, found.iter().map(Item::candidate).collect())
+        let found = self.matching(kind, id).await?;
+        only(kind.name(), id, found.iter().map(ListItem::candidate).collect())
     }
 
     /// Those whose ids begin like this; or the nodes of that name.
-    async fn meant(&self, kind: Kind, id: &str) -> Result<Vec<Item>, Failure> {
-        let mut found: Vec<Item> = Vec::new();
+    async fn matching(&self, kind: IdKind, id: &str) -> Result<Vec<ListItem>, Failure> {
+        let mut found: Vec<ListItem> = Vec::new();
         if begins_an_id(id) {
             found = self.beginning(kind.path(), id).await?;
             found.retain(|item| item.id.starts_with(id));
         }
-        if found.is_empty() && kind == Kind::Node {
+        if found.is_empty() && kind == IdKind::Node {
             found = self.get(&self.list(self.target(kind.path()))).await?;
             found.retain(|node| node.name == id);
         }
@@ -128,10 +128,10 @@ impl Remote {
     }
 
     /// What has this id, or is the only thing whose id begins like this, jobs left out; or the node of that name.
-    pub async fn find_anything(&self, id: &str) -> Result<(Kind, String), Failure> {
-        let mut found: Vec<(Kind, Item)> = Vec::new();
-        for kind in Kind::ALL {
-            match self.meant(kind, id).await {
+    pub async fn find_anything(&self, id: &str) -> Result<(IdKind, String), Failure> {
+        let mut found: Vec<(IdKind, ListItem)> = Vec::new();
+        for kind in IdKind::ALL {
+            match self.matching(kind, id).await {
                 Ok(items) => found.extend(items.into_iter().map(|item| (kind, item))),
                 // Who may not see these asks for something else.
                 Err(failure) if failure.exit() == Exit::Denied => {}
@@ -149,7 +149,7 @@ impl Remote {
             }
             [(kind, item)] => Ok((*kind, item.id.clone())),
             _ => {
-                let candidate = |(kind, item): &(Kind, Item)| {
+                let candidate = |(kind, item): &(IdKind, ListItem)| {
                     let kind = [kind.name().to_owned()];
                     (item.id.clone(), kind.into_iter().chain(item.words()).collect())
                 };
@@ -168,7 +168,7 @@ impl Remote {
                     // The newest that runs, or else the newest; the sort keeps their order.
                     children.sort_by_key(|child| child.status != "running");
                     let child = children.into_iter().next().ok_or(failure)?;
-                    tell(&format!("of its run {}:", clean(&child.id)));
+                    eprint_line(&format!("of its run {}:", clean(&child.id)));
                     Ok(self.newest_allocation(&child.id).await?.id)
                 }
                 newest => Ok(newest?.id),
@@ -206,7 +206,7 @@ impl Remote {
                 .help(format!("berth job status {}", clean(job)))
         })?;
         if several {
-            tell(&format!("of {}, allocation {}:", newest.name, short_id(&newest.id)));
+            eprint_line(&format!("of {}, allocation {}:", newest.name, short_id(&newest.id)));
         }
         Ok(newest)
     }
@@ -243,22 +243,22 @@ fn lister(what: &str) -> &'static str {
     }
 }
 
-fn ambiguous(whose: &str, id: &str, candidates: Vec<(String, Vec<String>)>) -> String {
+fn ambiguous(kind: &str, id: &str, candidates: Vec<(String, Vec<String>)>) -> String {
     let words = candidates.iter().map(|(_, words)| words.len()).max().unwrap_or(0);
     let mut table = Table::headless(Layout::PLAIN, &vec![Column::text(""); words + 1]);
     for (id, words) in candidates {
         table.row([id].into_iter().chain(words).map(Into::into));
     }
-    format!("`{id}` may be any of these: write more of {whose} id\n{}", table.render().trim_end())
+    format!("`{id}` may be any of these: write more of {kind} id\n{}", table.render().trim_end())
 }
 
 /// A value that names a task, taken for granted when there is only one.
-pub fn only_task<'a>(tasks: &[&'a str], asked: Option<&'a str>) -> Result<&'a str, Failure> {
+pub fn only_task<'a>(tasks: &[&'a str], request: Option<&'a str>) -> Result<&'a str, Failure> {
     let known = || tasks.iter().map(|task| format!("`{}`", clean(task))).collect::<Vec<_>>().join(", ");
-    match (asked, tasks) {
-        (Some(asked), _) if tasks.contains(&asked) => Ok(asked),
-        (Some(asked), _) => {
-            Err(Failure::new(Exit::NotFound, format!("no task `{}` in this allocation", clean(asked)))
+    match (request, tasks) {
+        (Some(request), _) if tasks.contains(&request) => Ok(request),
+        (Some(request), _) => {
+            Err(Failure::new(Exit::NotFound, format!("no task `{}` in this allocation", clean(request)))
                 .help(format!("its tasks are {}", known())))
         }
         (None, [only]) => Ok(only),

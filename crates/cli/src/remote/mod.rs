@@ -2,7 +2,6 @@
 
 mod acl;
 mod alloc;
-mod change;
 mod deployment;
 mod eval;
 mod event;
@@ -11,11 +10,12 @@ mod job;
 mod lookup;
 mod node;
 mod operator;
-mod patience;
+mod outage;
 mod tenant;
 mod upload;
 mod usage;
 mod variable;
+mod watch;
 
 use std::{path::PathBuf, sync::Once};
 
@@ -29,21 +29,21 @@ use crate::{
     output::{self, clean},
 };
 
-use change::Notes;
+use watch::ReadTargets;
 
-pub use alloc::{ExecAsk, StreamRead, StreamSource, StreamStart};
+pub use alloc::{ExecRequest, StreamRead, StreamSource, StreamStart};
 pub use event::EventFilter;
-pub use job::{Diffs, only_if_new};
-pub use lookup::{Kind, begins_an_id, only_task};
-pub use operator::LogAsk;
-pub use patience::Patience;
+pub use job::{DiffAgainst, only_if_new};
+pub use lookup::{IdKind, begins_an_id, only_task};
+pub use operator::LogRequest;
+pub use outage::ServerOutage;
 
 /// A server, as seen from a namespace.
 #[derive(Debug, Clone)]
 pub struct Remote {
     client: Client,
     namespace: String,
-    notes: Option<Notes>,
+    notes: Option<ReadTargets>,
     has_token: bool,
     filter: Option<String>,
     page: Page,
@@ -54,7 +54,7 @@ pub struct Remote {
 pub struct Page {
     /// How many items at most.
     pub items: Option<u32>,
-    /// Where it begins, as the page before says.
+    /// Token of its first item, from the page before.
     pub begin: Option<String>,
 }
 
@@ -96,7 +96,7 @@ impl Certificates {
 
     /// What a client of such a server believes and shows.
     pub fn tls(&self) -> Result<ClientTls, Failure> {
-        let usage = |told: String| Failure::new(Exit::Usage, told);
+        let usage = |message: String| Failure::new(Exit::Usage, message);
         let own = match (self.own.as_deref(), self.key.as_deref()) {
             (Some(own), Some(key)) => Some((own, key)),
             (None, None) => None,
@@ -151,7 +151,6 @@ impl Remote {
         &self.namespace
     }
 
-    /// The server's address.
     pub fn address(&self) -> &Address {
         self.client.address()
     }
@@ -209,7 +208,7 @@ fn shell_word(word: &str) -> String {
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// Says once how to read what follows a page.
+/// Prints once per process how to read the next page.
 fn note_next_page(token: &str) {
     static MORE: Once = Once::new();
     if token.is_empty() {
@@ -217,25 +216,25 @@ fn note_next_page(token: &str) {
     }
     MORE.call_once(|| {
         let token = shell_word(&clean(token));
-        output::tell(&format!("note: there are more: add -page-token {token} to read on"));
+        output::eprint_line(&format!("note: there are more: add -page-token {token} to read on"));
     });
 }
 
-/// Says once what the servers do not know for sure, however much is asked for.
+/// Prints once per process that part of the state is unconfirmed, however many requests are made.
 fn note_unknown<T>(answer: &ApiResponse<T>) {
     static UNCONFIRMED: Once = Once::new();
-    static HELD: Once = Once::new();
+    static HELD_NODES: Once = Once::new();
     let ApiResponse { unconfirmed_nodes, held_nodes, .. } = answer;
     if *unconfirmed_nodes > 0 {
         let note =
             format!("note: not yet confirmed by its node: what is said of {unconfirmed_nodes} of the nodes");
-        UNCONFIRMED.call_once(|| output::tell(&note));
+        UNCONFIRMED.call_once(|| output::eprint_line(&note));
     }
     if *held_nodes > 0 {
         let note = format!(
             "note: so many nodes are silent that {held_nodes} are not declared lost: berth server recovery"
         );
-        HELD.call_once(|| output::tell(&note));
+        HELD_NODES.call_once(|| output::eprint_line(&note));
     }
 }
 

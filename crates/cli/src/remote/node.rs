@@ -72,8 +72,8 @@ impl Remote {
     }
 
     /// Sets and unsets keys of a node's metadata.
-    pub async fn apply_node_meta(&self, asked: &NodeMetaApply) -> Result<NodeMetaRead, Failure> {
-        self.put(&self.target(METADATA), asked).await
+    pub async fn apply_node_meta(&self, request: &NodeMetaApply) -> Result<NodeMetaRead, Failure> {
+        self.put(&self.target(METADATA), request).await
     }
 
     /// Opens a node to new work, or closes it.
@@ -84,8 +84,8 @@ impl Remote {
     }
 
     /// Drains a node, or calls that off.
-    pub async fn drain_node(&self, id: &str, asked: &NodeDrain) -> Result<NodeEligibilityChanged, Failure> {
-        self.put(&self.target("/v1/node").part(id).part("drain"), asked).await
+    pub async fn drain_node(&self, id: &str, request: &NodeDrain) -> Result<NodeEligibilityChanged, Failure> {
+        self.put(&self.target("/v1/node").part(id).part("drain"), request).await
     }
 
     /// Forgets a node that is down.
@@ -96,8 +96,8 @@ impl Remote {
     /// Makes a token with which one agent joins; an empty node is one that is not there yet.
     pub async fn node_token(&self, node: &str, ttl: &str) -> Result<NodeToken, Failure> {
         let node_id = if node.is_empty() { String::new() } else { self.find_node(node).await? };
-        let asked = NodeTokenRequest { node_id, ttl: ttl.to_owned() };
-        self.put(&self.target("/v1/nodes/token"), &asked).await
+        let request = NodeTokenRequest { node_id, ttl: ttl.to_owned() };
+        self.put(&self.target("/v1/nodes/token"), &request).await
     }
 
     /// Makes a node's certificates good for nothing.
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn an_allocation_that_comes_with_its_job_has_the_job_s_type() {
         let read =
-            |told: Value| AllocationStub::from(WholeAllocation::deserialize(told).expect("an allocation"));
+            |value: Value| AllocationStub::from(WholeAllocation::deserialize(value).expect("an allocation"));
         let whole = read(json!({ "ID": "a1", "JobID": "sum", "Job": { "ID": "sum", "Type": "batch" } }));
         assert_eq!((&*whole.id, &*whole.job_type), ("a1", "batch"));
         let listed = read(json!({ "ID": "a1", "JobID": "sum", "JobType": "system" }));

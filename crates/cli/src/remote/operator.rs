@@ -17,24 +17,26 @@ const SNAPSHOT: &str = "/v1/operator/snapshot";
 
 /// Which lines of a log to follow.
 #[derive(Debug, Clone)]
-pub struct LogAsk {
+pub struct LogRequest {
     /// Those of this level and more severe ones.
     pub level: String,
-    /// As JSON objects.
+    /// Lines are JSON objects instead of text.
     pub json: bool,
-    /// The node that is meant.
+    /// The node whose agent's log is followed; none for a server's.
     pub node: Option<String>,
-    /// The server that is meant; none for the one that is asked.
+    /// The server whose log is followed; none for the one that answers.
     pub server: Option<String>,
 }
 
 impl Remote {
     /// The log of a server or an agent, from now on.
-    pub async fn server_log(&self, ask: &LogAsk) -> Result<JsonLines<StreamFrame>, Failure> {
-        let target =
-            self.target("/v1/agent/monitor").param("log_level", &ask.level).param("log_json", ask.json);
-        let target = ask.node.iter().fold(target, |target, node| target.param("node_id", node));
-        let target = ask.server.iter().fold(target, |target, server| target.param("server_id", server));
+    pub async fn server_log(&self, request: &LogRequest) -> Result<JsonLines<StreamFrame>, Failure> {
+        let target = self
+            .target("/v1/agent/monitor")
+            .param("log_level", &request.level)
+            .param("log_json", request.json);
+        let target = request.node.iter().fold(target, |target, node| target.param("node_id", node));
+        let target = request.server.iter().fold(target, |target, server| target.param("server_id", server));
         self.client.lines(&target).await.map_err(|error| self.without_log(error))
     }
 
@@ -59,7 +61,7 @@ impl Remote {
         self.get(&self.target("/v1/status/leader")).await
     }
 
-    /// How far the leader knows the nodes, as far as the server that answers has heard: it answers without a leader, too.
+    /// How far the leader knows the nodes, as far as it was reported to the server that answers: it answers without a leader, too.
     pub async fn recovery(&self) -> Result<RecoveryStatus, Failure> {
         Ok(self.client.get(&self.target("/v1/status/recovery")).await?.value)
     }
@@ -129,7 +131,7 @@ impl Remote {
     /// Tokens in it that were revoked since stay so, unless they are to be good again.
     pub async fn restore(&self, file: &Path, revives_tokens: bool) -> Result<SnapshotRestored, Failure> {
         let mut file = File::open(file)?;
-        let pieces = upload::pieces(move |out| io::copy(&mut file, out).map(drop));
+        let pieces = upload::chunks(move |out| io::copy(&mut file, out).map(drop));
         let target = Target::new(SNAPSHOT);
         let target = if revives_tokens { target.param("revive_tokens", true) } else { target };
         let answer = self.client.upload::<Option<SnapshotRestored>>(&target, pieces).await?;
@@ -142,8 +144,8 @@ impl Remote {
     }
 
     /// Sends a request as it is written.
-    pub async fn exchange(&self, asked: RawRequest) -> Result<RawResponse, Failure> {
-        Ok(self.client.exchange(asked).await?)
+    pub async fn exchange(&self, request: RawRequest) -> Result<RawResponse, Failure> {
+        Ok(self.client.exchange(request).await?)
     }
 
     /// Whatever a path answers with these parameters, as JSON.

@@ -8,35 +8,35 @@ use std::{
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-/// Sent at once.
-const PIECE_BYTES: usize = 256 << 10;
-/// Pieces that wait to be sent.
-const PIECES_WAITING_MAX: usize = 4;
+/// Largest chunk of the body that is sent at once.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Chunks that wait to be sent.
+const CHUNKS_QUEUED_MAX: usize = 4;
 
-/// What `write` writes, on a thread of its own, piece by piece.
-pub(super) fn pieces(
+/// What `write` writes, on a thread of its own, chunk by chunk.
+pub(super) fn chunks(
     write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
 ) -> mpsc::Receiver<io::Result<Bytes>> {
-    let (pieces, body) = mpsc::channel(PIECES_WAITING_MAX);
+    let (chunks, body) = mpsc::channel(CHUNKS_QUEUED_MAX);
     thread::spawn(move || {
-        let mut out = io::BufWriter::with_capacity(PIECE_BYTES, Pieces(pieces.clone()));
+        let mut out = io::BufWriter::with_capacity(CHUNK_BYTES, ChunkWriter(chunks.clone()));
         if let Err(error) = write(&mut out).and_then(|()| out.flush()) {
             // What it holds back would come after the error.
             drop(out.into_parts());
             // A server that refuses reads no further; its answer says why.
-            let _ = pieces.blocking_send(Err(error));
+            let _ = chunks.blocking_send(Err(error));
         }
     });
     body
 }
 
-struct Pieces(mpsc::Sender<io::Result<Bytes>>);
+struct ChunkWriter(mpsc::Sender<io::Result<Bytes>>);
 
-impl Write for Pieces {
+impl Write for ChunkWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let piece = Bytes::copy_from_slice(&bytes[..bytes.len().min(PIECE_BYTES)]);
-        let sent = piece.len();
-        self.0.blocking_send(Ok(piece)).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        let chunk = Bytes::copy_from_slice(&bytes[..bytes.len().min(CHUNK_BYTES)]);
+        let sent = chunk.len();
+        self.0.blocking_send(Ok(chunk)).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
         Ok(sent)
     }
 
@@ -51,25 +51,25 @@ mod tests {
 
     #[test]
     fn all_of_it_comes_in_order_and_an_error_comes_last() {
-        let mut body = pieces(|out| {
-            out.write_all(&[1; PIECE_BYTES + 1])?;
+        let mut body = chunks(|out| {
+            out.write_all(&[1; CHUNK_BYTES + 1])?;
             out.write_all(&[2])?;
             Err(io::Error::other("broken"))
         });
-        let (mut bytes, mut told) = (Vec::new(), None);
-        while let Some(piece) = body.blocking_recv() {
-            match piece {
-                Ok(piece) => bytes.extend_from_slice(&piece),
-                Err(error) => told = Some(error.to_string()),
+        let (mut bytes, mut error_text) = (Vec::new(), None);
+        while let Some(chunk) = body.blocking_recv() {
+            match chunk {
+                Ok(chunk) => bytes.extend_from_slice(&chunk),
+                Err(error) => error_text = Some(error.to_string()),
             }
         }
-        assert_eq!(told.as_deref(), Some("broken"));
-        assert!(bytes == vec![1; PIECE_BYTES + 1], "{} bytes came, and nothing after the error", bytes.len());
+        assert_eq!(error_text.as_deref(), Some("broken"));
+        assert!(bytes == vec![1; CHUNK_BYTES + 1], "{} bytes came, and nothing after the error", bytes.len());
     }
 
     #[test]
     fn who_is_not_read_ends() {
-        let body = pieces(|out| out.write_all(&[0; PIECE_BYTES * (PIECES_WAITING_MAX + 4)]));
+        let body = chunks(|out| out.write_all(&[0; CHUNK_BYTES * (CHUNKS_QUEUED_MAX + 4)]));
         drop(body);
     }
 }

@@ -1,4 +1,4 @@
-//! What allocations use, asked of all their nodes.
+//! What allocations use, requested from all their nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,11 +6,11 @@ use berth_api::http::{AllocResourceUsage, AllocationStub};
 use futures_util::stream::{self, StreamExt};
 
 use super::Remote;
-use crate::{failure::Failure, output::tell};
+use crate::{failure::Failure, output::eprint_line};
 
-/// Nodes that are asked at a time.
-const ASKED_AT_ONCE: usize = 16;
-/// Nodes that are asked in all: each is a request through the server to its agent.
+/// Requests to nodes at the same time.
+const CONCURRENT_REQUESTS: usize = 16;
+/// Most nodes of a command: each is a request through the server to its agent.
 const NODES_MAX: usize = 256;
 
 impl Remote {
@@ -21,10 +21,10 @@ impl Remote {
     ) -> Result<BTreeMap<String, AllocResourceUsage>, Failure> {
         let nodes: BTreeSet<&str> = allocs.iter().map(|alloc| alloc.node_id.as_str()).collect();
         if nodes.len() > NODES_MAX {
-            tell(&format!("of {} nodes {NODES_MAX} are asked: name a job or a node", nodes.len()));
+            eprint_line(&format!("of {} nodes {NODES_MAX} are asked: name a job or a node", nodes.len()));
         }
-        let asked = nodes.into_iter().take(NODES_MAX).map(|node| self.node_alloc_usage(node));
-        let answers: Vec<_> = stream::iter(asked).buffer_unordered(ASKED_AT_ONCE).collect().await;
+        let request = nodes.into_iter().take(NODES_MAX).map(|node| self.node_alloc_usage(node));
+        let answers: Vec<_> = stream::iter(request).buffer_unordered(CONCURRENT_REQUESTS).collect().await;
         let mut usage = BTreeMap::new();
         let mut failed = None;
         for answer in answers {

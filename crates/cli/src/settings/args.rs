@@ -8,7 +8,7 @@ use clap::{
 
 use super::{
     Role, Settings, load,
-    table::{self, Form, Setting},
+    table::{self, Setting, ValueForm},
 };
 use crate::failure::Failure;
 
@@ -24,14 +24,14 @@ pub type AgentArgs = SettingArgs<false, true>;
 pub struct SettingArgs<const SERVER: bool, const AGENT: bool> {
     /// The file that holds more settings.
     config: Option<PathBuf>,
-    /// What flags and variables say, by the setting's name.
+    /// Values from flags and variables, by the setting's name.
     given: BTreeMap<&'static str, FromArgs>,
 }
 
-/// One setting as a flag or a variable says it.
+/// The values of one setting from a flag or a variable.
 #[derive(Debug, Clone)]
 pub(super) struct FromArgs {
-    /// Whether the variable says it, not the flag.
+    /// Whether they are from the variable, not the flag.
     pub by_variable: bool,
     /// The value, or the values.
     pub values: Vec<String>,
@@ -76,7 +76,7 @@ impl<const SERVER: bool, const AGENT: bool> FromArgMatches for SettingArgs<SERVE
 fn from_args(setting: &Setting, matches: &ArgMatches) -> Option<FromArgs> {
     let source = matches.value_source(setting.name).filter(|source| *source != ValueSource::DefaultValue)?;
     let values = match setting.form {
-        Form::Switch => vec![matches.get_one::<bool>(setting.name)?.to_string()],
+        ValueForm::Switch => vec![matches.get_one::<bool>(setting.name)?.to_string()],
         _ => matches.get_many::<String>(setting.name)?.cloned().collect(),
     };
     Some(FromArgs { by_variable: source == ValueSource::EnvVariable, values })
@@ -99,12 +99,12 @@ fn arg(setting: &Setting, role: Role) -> Arg {
         .hide_env_values(true)
         .help(help(setting, role));
     match setting.form {
-        Form::One(value_name) => arg.value_name(value_name),
-        Form::List(value_name) => {
+        ValueForm::One(value_name) => arg.value_name(value_name),
+        ValueForm::List(value_name) => {
             arg.value_name(value_name).value_delimiter(',').action(clap::ArgAction::Append)
         }
-        Form::Map => arg.value_name("KEY=VALUE").value_delimiter(',').action(clap::ArgAction::Append),
-        Form::Switch => arg
+        ValueForm::Map => arg.value_name("KEY=VALUE").value_delimiter(',').action(clap::ArgAction::Append),
+        ValueForm::Switch => arg
             .value_name("BOOL")
             .num_args(0..=1)
             .require_equals(true)

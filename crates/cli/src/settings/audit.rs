@@ -12,7 +12,7 @@ use super::Settings;
 /// In the data directory, unless another is given.
 const DIR: &str = "audit";
 
-/// What is said of the audit log.
+/// Settings of the audit log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditSettings {
     /// None for where callers may do only what their tokens say.

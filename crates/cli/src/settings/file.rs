@@ -9,14 +9,14 @@ use toml::{
 
 use super::{
     Role,
-    table::{self, Form, Setting},
+    table::{self, Setting, ValueForm},
 };
 use crate::{
     failure::{Exit, Failure},
     output::nearest,
 };
 
-/// One setting as the file says it.
+/// The values of one setting from the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FromFile {
     /// From 1.
@@ -65,10 +65,12 @@ fn unknown(key: &str, failure: impl Fn(String) -> Failure, role: Role) -> Failur
 /// The value as a flag would give it; none when its type is another.
 fn values(setting: &Setting, value: &Spanned<DeValue<'_>>) -> Option<Vec<String>> {
     match (setting.form, value.get_ref()) {
-        (Form::One(_), value) => Some(vec![scalar(value)?]),
-        (Form::Switch, DeValue::Boolean(on)) => Some(vec![on.to_string()]),
-        (Form::List(_), DeValue::Array(items)) => items.iter().map(|item| scalar(item.get_ref())).collect(),
-        (Form::Map, DeValue::Table(pairs)) => {
+        (ValueForm::One(_), value) => Some(vec![scalar(value)?]),
+        (ValueForm::Switch, DeValue::Boolean(on)) => Some(vec![on.to_string()]),
+        (ValueForm::List(_), DeValue::Array(items)) => {
+            items.iter().map(|item| scalar(item.get_ref())).collect()
+        }
+        (ValueForm::Map, DeValue::Table(pairs)) => {
             let pair = |(key, value): (&Spanned<_>, &Spanned<_>)| {
                 let value = match value.get_ref() {
                     DeValue::Boolean(on) => on.to_string(),
@@ -92,10 +94,10 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
 
 fn expected(setting: &Setting) -> &'static str {
     match setting.form {
-        Form::One(_) => "a single value",
-        Form::Switch => "true or false",
-        Form::List(_) => "a list, as [\"a\", \"b\"]",
-        Form::Map => "a table, as { key = \"value\" }",
+        ValueForm::One(_) => "a single value",
+        ValueForm::Switch => "true or false",
+        ValueForm::List(_) => "a list, as [\"a\", \"b\"]",
+        ValueForm::Map => "a table, as { key = \"value\" }",
     }
 }
 

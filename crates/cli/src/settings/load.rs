@@ -6,8 +6,8 @@ use super::{
     Role, Settings,
     args::FromArgs,
     file::{self, FromFile},
-    given::Given,
     table::{self, Setting},
+    value::SettingValue,
 };
 use crate::failure::{Exit, Failure};
 
@@ -28,7 +28,7 @@ pub(super) fn load(
         if values.is_empty() && args.is_none() && file.is_none() {
             continue;
         }
-        (setting.set)(&mut settings, &Given(values)).map_err(|why| {
+        (setting.set)(&mut settings, &SettingValue(values)).map_err(|why| {
             Failure::new(Exit::Usage, format!("{}: {why}", origin(setting, args, file, config)))
         })?;
         settings.shown.push((setting.name.to_owned(), values.join(",")));
@@ -102,7 +102,7 @@ mod tests {
             bad(args(true, "reserved-cpu", "x"), None).starts_with("error: BERTH_RESERVED_CPU: `x` is not")
         );
         let file = config("\n\nreserved-cpu = \"x\"");
-        let told = bad(BTreeMap::new(), Some(file.path()));
-        assert!(told.contains(":3: reserved-cpu: `x` is not"), "{told}");
+        let message = bad(BTreeMap::new(), Some(file.path()));
+        assert!(message.contains(":3: reserved-cpu: `x` is not"), "{message}");
     }
 }

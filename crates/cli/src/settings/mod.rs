@@ -6,12 +6,12 @@ mod args;
 mod audit;
 mod declared_devices;
 mod file;
-mod given;
 mod load;
 mod paths;
 mod role;
 mod table;
 mod tls;
+mod value;
 mod volumes;
 
 use std::{
@@ -40,7 +40,7 @@ pub use role::Role;
 pub use table::{Setting, of as settings_of};
 pub use tls::{TLS_DIR, TlsSettings};
 
-/// An address may have this part of all connections and waits unless it is said.
+/// The default share of all connections and waits that one address may have.
 const ADDRESS_PART: usize = 16;
 /// And a token this part of all waits.
 const TOKEN_PART: usize = 3;
@@ -50,7 +50,7 @@ const TOKEN_PART: usize = 3;
 pub struct Settings {
     /// The command it is for.
     pub role: Role,
-    /// Where state, logs and task directories are kept; none for a temporary directory.
+    /// Directory of state, logs and task directories; none for a temporary one.
     pub data_dir: Option<PathBuf>,
     /// Where the HTTP API listens.
     pub http_addr: SocketAddr,
@@ -112,7 +112,7 @@ pub struct Settings {
     pub shown: Vec<(String, String)>,
 }
 
-/// What an agent says of its node.
+/// Settings of an agent and its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSettings {
     /// Empty for the host's.
@@ -176,7 +176,7 @@ pub struct NodeSettings {
 }
 
 impl Settings {
-    /// Nothing said, not even defaults: those are in the [`table`].
+    /// Nothing set, not even defaults: those are in the [`table`].
     fn blank(role: Role) -> Self {
         let unbound = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         Self {

@@ -1,4 +1,4 @@
-//! What settings of an agent say of the host's files, looked at before anything starts.
+//! Checks the paths in an agent's settings before anything starts.
 
 use std::{
     fs::{Metadata, metadata},

@@ -7,9 +7,7 @@ use std::fmt;
 pub enum Role {
     /// A server and an agent in one process, for trying things out.
     Dev,
-    /// A server.
     Server,
-    /// An agent.
     Agent,
 }
 

@@ -10,7 +10,7 @@ use berth_agent::AgentTls;
 use berth_server::TlsConfig;
 use berth_tls::TlsFiles;
 
-use super::{Settings, given::Given};
+use super::{Settings, value::SettingValue};
 use crate::failure::{Exit, Failure};
 
 /// How long a certificate is valid that an agent gets; it renews it before.
@@ -51,7 +51,7 @@ impl TlsSettings {
         let mut tls = Self::default();
         for (key, text) in pairs {
             let given = [text];
-            let value = Given(&given);
+            let value = SettingValue(&given);
             let in_block = |why: String| format!("{key}: {why}");
             match key.as_str() {
                 "ca_file" => tls.ca = Some(value.path().map_err(in_block)?),
@@ -108,8 +108,8 @@ impl TlsSettings {
             return Ok(Some(TlsFiles { ca: ca.clone(), cert: cert.clone(), key: key.clone() }));
         }
         if self.ca.is_some() || self.cert.is_some() || self.key.is_some() {
-            let told = "tls: ca_file, cert_file and key_file belong together: give all three";
-            return Err(Failure::new(Exit::Usage, told));
+            let message = "tls: ca_file, cert_file and key_file belong together: give all three";
+            return Err(Failure::new(Exit::Usage, message));
         }
         let usual = data_dir.join(TLS_DIR);
         let dir = match dir {
@@ -132,9 +132,9 @@ impl Settings {
     pub fn agent_tls(&self, data_dir: &Path) -> Result<Option<AgentTls>, Failure> {
         let files = self.tls.files(self.tls_dir.as_deref(), data_dir, "agent")?;
         if files.is_some() && self.join_code.is_some() {
-            let told = "--join: the agent has a certificate that was put there for it (--tls, --tls-dir or `tls` in its data directory)";
+            let message = "--join: the agent has a certificate that was put there for it (--tls, --tls-dir or `tls` in its data directory)";
             return Err(
-                Failure::new(Exit::Usage, told).help("take that away, or start the agent without --join")
+                Failure::new(Exit::Usage, message).help("take that away, or start the agent without --join")
             );
         }
         let has_joined = berth_agent::joined_dir(&data_dir.join("agent")).join("agent.pem").exists();

@@ -32,11 +32,11 @@ impl Frame {
 /// As many lines as fit, and how many did not. The last row stays free for the cursor.
 fn cut(text: &str, rows: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
-    let room = rows.saturating_sub(1).max(1);
-    if lines.len() <= room {
+    let rows_free = rows.saturating_sub(1).max(1);
+    if lines.len() <= rows_free {
         return text.to_owned();
     }
-    let shown = &lines[..room - 1];
+    let shown = &lines[..rows_free - 1];
     format!("{}\n… and {} more lines\n", shown.join("\n"), lines.len() - shown.len())
 }
 

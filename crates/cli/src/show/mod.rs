@@ -9,7 +9,7 @@ use clap::Args;
 use self::frame::Frame;
 use crate::{
     failure::Failure,
-    output::{self, Form, Format, Template, View},
+    output::{self, Format, Renderer, Template, View},
     remote::Remote,
 };
 
@@ -19,7 +19,7 @@ const WATCH_EVERY_MS: u64 = 500;
 /// In which form a command prints.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
-pub struct Print {
+pub struct PrintArgs {
     /// Output format
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Format,
@@ -37,15 +37,15 @@ pub struct Print {
 /// How a reading command prints.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
-pub struct Show {
+pub struct ShowArgs {
     #[command(flatten)]
-    print: Print,
+    print: PrintArgs,
     /// Print it again whenever it changes, until interrupted
     #[arg(long)]
     watch: bool,
 }
 
-impl Show {
+impl ShowArgs {
     /// The same, with every column where `also` says so, too.
     pub fn verbose(&self, also: bool) -> Self {
         let mut show = self.clone();
@@ -86,7 +86,7 @@ impl Show {
         read: impl AsyncFn(&Remote) -> Result<T, Failure>,
     ) -> Result<(), Failure> {
         let form = self.print.form()?;
-        let is_table = matches!(form, Form::Named(Format::Table | Format::Wide));
+        let is_table = matches!(form, Renderer::Named(Format::Table | Format::Wide));
         let live = self.watch || (is_table && output::stdout_rows().is_some());
         let mut frame = Frame::default();
         loop {
@@ -103,18 +103,17 @@ impl Show {
     }
 }
 
-impl Print {
-    /// Prints it.
+impl PrintArgs {
     pub fn print(&self, view: &impl View) -> Result<(), Failure> {
         Ok(output::print(&self.form()?.render(view)?)?)
     }
 
-    fn form(&self) -> Result<Form<'_>, Failure> {
+    fn form(&self) -> Result<Renderer<'_>, Failure> {
         Ok(match &self.template {
-            Some(source) => Form::Template(Box::new(Template::new(source)?)),
-            None if self.json => Form::Named(Format::Json),
-            None if self.verbose && self.output == Format::Table => Form::Named(Format::Wide),
-            None => Form::Named(self.output),
+            Some(source) => Renderer::Template(Box::new(Template::new(source)?)),
+            None if self.json => Renderer::Named(Format::Json),
+            None if self.verbose && self.output == Format::Table => Renderer::Named(Format::Wide),
+            None => Renderer::Named(self.output),
         })
     }
 }

@@ -8,9 +8,9 @@ use berth_scheduler::{
     offers::{Allocator, AllocatorConfig, Bundle, Event, FrameworkId, Ports, Quota},
 };
 
-/// How large, and who wants what.
+/// Size of the cluster, and what frameworks want.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape {
+pub(crate) struct CycleShape {
     /// Nodes of 24 cpus, 4 GiB, 4 GiB of disk and 1,000 ports.
     pub nodes: u64,
     /// All in one role; with quotas each in a role of its own.
@@ -22,34 +22,34 @@ pub(crate) struct Shape {
     pub quota: bool,
 }
 
-/// What it took.
+/// Duration of the cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cycles {
+pub(crate) struct CycleTimes {
     /// One cycle that offers everything.
     pub full: Duration,
     /// The offers that it made.
     pub offers: usize,
-    /// One that looks at every node and finds nothing to offer.
+    /// One that visits every node and finds nothing to offer.
     pub empty: Duration,
 }
 
 /// Runs one full and one empty cycle.
-pub(crate) fn allocation_cycle(shape: Shape) -> Cycles {
+pub(crate) fn allocation_cycle(shape: CycleShape) -> CycleTimes {
     let mut allocator = if shape.quota { with_quotas(shape) } else { in_use(shape) };
     let now = Timestamp(1);
     let begun = Instant::now();
     let offers = allocator.cycle(now);
     let full = begun.elapsed();
-    // Somebody who wants offers again is a reason to look at every node.
-    tell(&mut allocator, Event::Revived(FrameworkId(0), role(shape, 0)));
+    // A framework that wants offers again is a reason to visit every node.
+    apply_event(&mut allocator, Event::Revived(FrameworkId(0), role(shape, 0)));
     let begun = Instant::now();
     let more = allocator.cycle(now);
     let empty = begun.elapsed();
     assert!(more.is_empty(), "{} offers were left", more.len());
-    Cycles { full, offers: offers.len(), empty }
+    CycleTimes { full, offers: offers.len(), empty }
 }
 
-fn in_use(shape: Shape) -> Allocator {
+fn in_use(shape: CycleShape) -> Allocator {
     let mut allocator = Allocator::new(AllocatorConfig::default());
     add_frameworks(&mut allocator, shape);
     let ports = Ports::new((0..16).map(|n| (31_000 + 20 * n, 31_000 + 20 * n + 9)));
@@ -57,27 +57,30 @@ fn in_use(shape: Shape) -> Allocator {
     for n in 0..shape.nodes {
         let holder = n % shape.frameworks;
         let node = add_node(&mut allocator, n);
-        tell(&mut allocator, Event::Charged(FrameworkId(holder), role(shape, holder), node, used.clone()));
+        apply_event(
+            &mut allocator,
+            Event::Charged(FrameworkId(holder), role(shape, holder), node, used.clone()),
+        );
     }
     let never = Timestamp::NEVER;
     for framework in 0..shape.refusing {
         for node in (0..shape.nodes).map(|n| NodeId(n.into())) {
             let refused =
                 Event::Refused(FrameworkId(framework), role(shape, framework), node, whole_node(), never);
-            tell(&mut allocator, refused);
+            apply_event(&mut allocator, refused);
         }
     }
     allocator
 }
 
 /// Nine small roles are guaranteed half a node each, every tenth role four nodes.
-fn with_quotas(shape: Shape) -> Allocator {
+fn with_quotas(shape: CycleShape) -> Allocator {
     let mut allocator = Allocator::new(AllocatorConfig::default());
     for n in 0..shape.frameworks {
         let tenths = if n.is_multiple_of(10) { 40 } else { 5 };
         let guarantee = bundle(24 * tenths / 10, 4096 * tenths / 10, 0, Ports::default()).amounts;
         let quota = Quota { guarantee, ..Quota::default() };
-        tell(&mut allocator, Event::QuotaSet(role(shape, n), quota));
+        apply_event(&mut allocator, Event::QuotaSet(role(shape, n), quota));
     }
     add_frameworks(&mut allocator, shape);
     for n in 0..shape.nodes {
@@ -86,19 +89,19 @@ fn with_quotas(shape: Shape) -> Allocator {
     allocator
 }
 
-fn add_frameworks(allocator: &mut Allocator, shape: Shape) {
+fn add_frameworks(allocator: &mut Allocator, shape: CycleShape) {
     for n in 0..shape.frameworks {
-        tell(allocator, Event::FrameworkAdded(FrameworkId(n), vec![role(shape, n)]));
+        apply_event(allocator, Event::FrameworkAdded(FrameworkId(n), vec![role(shape, n)]));
     }
 }
 
 fn add_node(allocator: &mut Allocator, n: u64) -> NodeId {
     let node = NodeId(n.into());
-    tell(allocator, Event::NodeAdded(node, whole_node()));
+    apply_event(allocator, Event::NodeAdded(node, whole_node()));
     node
 }
 
-fn role(shape: Shape, framework: u64) -> String {
+fn role(shape: CycleShape, framework: u64) -> String {
     if shape.quota { format!("role-{framework}") } else { "role".to_owned() }
 }
 
@@ -113,7 +116,7 @@ fn bundle(cpus: u64, memory_mb: u64, disk_mb: u64, ports: Ports) -> Bundle {
     Bundle { amounts, ports }
 }
 
-fn tell(allocator: &mut Allocator, event: Event) {
+fn apply_event(allocator: &mut Allocator, event: Event) {
     allocator.handle(event).expect("the cluster is made without mistakes");
 }
 
@@ -124,14 +127,14 @@ mod tests {
     #[test]
     fn every_node_is_offered_once_whoever_refuses() {
         for refusing in [0, 15] {
-            let shape = Shape { nodes: 100, frameworks: 20, refusing, quota: false };
+            let shape = CycleShape { nodes: 100, frameworks: 20, refusing, quota: false };
             assert_eq!(allocation_cycle(shape).offers, 100);
         }
     }
 
     #[test]
     fn guarantees_cut_nodes_into_more_offers() {
-        let shape = Shape { nodes: 100, frameworks: 100, refusing: 0, quota: true };
+        let shape = CycleShape { nodes: 100, frameworks: 100, refusing: 0, quota: true };
         assert!(allocation_cycle(shape).offers > 100);
     }
 }

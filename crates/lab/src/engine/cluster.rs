@@ -18,16 +18,16 @@ use crate::random::Random;
 /// When everything happens: time makes no difference to what is measured.
 const NOW: Timestamp = Timestamp(1_000_000_000);
 
-/// A cluster that is nothing but its state.
-pub(super) struct Cluster {
+/// A cluster without processes: its state, a planner and claims.
+pub(super) struct InMemoryCluster {
     store: Store,
     planner: Planner,
     claims: Claims,
     random: Random,
 }
 
-impl Cluster {
-    /// An empty one.
+impl InMemoryCluster {
+    /// A cluster without nodes or jobs.
     pub fn new(seed: u64) -> Self {
         Self {
             store: Store::default(),

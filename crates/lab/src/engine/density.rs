@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use berth_model::resources::Resources;
 use serde_json::Value;
 
-use super::cluster::Cluster;
+use super::cluster::InMemoryCluster;
 
-/// What it took.
+/// Duration of planning and of applying.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Decisions {
+pub(crate) struct PlanningTimes {
     /// Allocations that were placed.
     pub placements: usize,
     /// Catching up with the state, reconciling, placing, and finishing plans.
@@ -27,15 +27,15 @@ pub(crate) fn density(
     nodes: u32,
     [cpu_mhz, memory_mb, disk_mb]: [u32; 3],
     jobs: impl Iterator<Item = Value>,
-) -> Result<Decisions, String> {
-    let mut cluster = Cluster::new(seed);
+) -> Result<PlanningTimes, String> {
+    let mut cluster = InMemoryCluster::new(seed);
     cluster.add_nodes(nodes, Resources { cpu_mhz, memory_mb, disk_mb });
     let mut evals = Vec::new();
     for job in jobs {
         let parsed = berth_jobfile::parse_json(job.to_string().as_bytes(), "job.json");
         evals.push(cluster.register(parsed.map_err(|mistakes| mistakes.messages())?.job));
     }
-    let mut decisions = Decisions::default();
+    let mut decisions = PlanningTimes::default();
     for eval in evals {
         let begun = Instant::now();
         let plan = cluster.plan(eval);

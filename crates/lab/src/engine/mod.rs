@@ -6,5 +6,5 @@ mod cluster;
 mod density;
 pub mod packing;
 
-pub(crate) use allocation_cycle::{Shape, allocation_cycle};
+pub(crate) use allocation_cycle::{CycleShape, allocation_cycle};
 pub(crate) use density::density;

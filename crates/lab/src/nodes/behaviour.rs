@@ -5,17 +5,17 @@ use std::{str::FromStr, time::Duration};
 
 use berth_agent::lifecycle::TaskRef;
 
-use super::setting::{SettingError, Span, read_pairs, read_share};
+use super::setting::{DurationRange, SettingError, read_pairs, read_share};
 use crate::random::{mix, unit};
 
-/// How nodes and tasks behave; by default every node stays, and a task does what its job says.
+/// How nodes and tasks behave; by default every node stays, and a task does what its job configures.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Behaviour {
     /// Of each start of a task.
     pub tasks: TaskBehaviour,
     /// The connection breaks, and comes back; what runs, runs on.
     pub flapping: Outages,
-    /// The node says nothing, heartbeats included, and keeps its connection and its tasks.
+    /// The node sends nothing, heartbeats included, and keeps its connection and its tasks.
     pub silence: Outages,
     /// The machine restarts: another boot id, and no task lives.
     pub reboots: Outages,
@@ -24,32 +24,32 @@ pub struct Behaviour {
 /// What comes on top of a mock task's own settings.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TaskBehaviour {
-    /// Passes before anything is heard of a start.
-    pub start_delay: Span,
+    /// Delay before a start reports anything.
+    pub start_delay: DurationRange,
     /// How many events a task then reports before it runs; the same number for each.
     pub events: u16,
-    /// Between these.
-    pub event_gap: Span,
+    /// Time between two of these events.
+    pub event_gap: DurationRange,
     /// Which share of the starts fail: such a task runs, and exits with code 1.
     pub failure_rate: f64,
     /// How long it runs until then, unless it ends before by itself.
-    pub failure_after: Span,
+    pub failure_after: DurationRange,
 }
 
-/// Something that befalls some nodes again and again.
+/// Recurring outages of some nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outages {
     /// Which share of the nodes.
     pub share: f64,
     /// From the end of one to the begin of the next.
-    pub every: Span,
+    pub every: DurationRange,
     /// How long one lasts.
-    pub lasts: Span,
+    pub lasts: DurationRange,
 }
 
 impl Default for Outages {
     fn default() -> Self {
-        let seconds = |min, max| Span::new(Duration::from_secs(min), Duration::from_secs(max));
+        let seconds = |min, max| DurationRange::new(Duration::from_secs(min), Duration::from_secs(max));
         Self { share: 0.0, every: seconds(60, 120), lasts: seconds(5, 15) }
     }
 }
@@ -74,20 +74,20 @@ impl FromStr for Outages {
 
 impl Outages {
     /// Those of the node that `seed` stands for, if it is among the share.
-    pub(super) fn of(&self, seed: u64) -> Option<Recurring> {
-        (unit(mix(seed, 0)) < self.share).then_some(Recurring { outages: *self, seed, count: 0 })
+    pub(super) fn of(&self, seed: u64) -> Option<OutageSequence> {
+        (unit(mix(seed, 0)) < self.share).then_some(OutageSequence { outages: *self, seed, count: 0 })
     }
 }
 
 /// The outages of one node, one after the other.
 #[derive(Debug)]
-pub(super) struct Recurring {
+pub(super) struct OutageSequence {
     outages: Outages,
     seed: u64,
     count: u64,
 }
 
-impl Recurring {
+impl OutageSequence {
     /// The next one: how long until it begins, and how long it lasts, both in nanoseconds.
     pub fn next(&mut self) -> (u64, u64) {
         self.count += 2;
@@ -96,9 +96,9 @@ impl Recurring {
     }
 }
 
-/// What one start of a task meets with.
+/// The random part of one start of a task.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Fortune {
+pub(super) struct StartOutcome {
     seed: u64,
     pub delay_ns: u64,
     pub events: u16,
@@ -108,13 +108,13 @@ pub(super) struct Fortune {
 
 impl TaskBehaviour {
     /// That of a start on the node that `seed` stands for.
-    pub(super) fn fortune(&self, seed: u64, of: TaskRef) -> Fortune {
+    pub(super) fn fortune(&self, seed: u64, of: TaskRef) -> StartOutcome {
         let (high, low) = of.alloc.0.split_at(8);
         let half = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_be_bytes);
         let which = u64::from(of.task) << 32 | u64::from(of.attempt);
         let seed = [half(high), half(low), which].into_iter().fold(seed, mix);
         let fails = unit(mix(seed, 1)) < self.failure_rate;
-        Fortune {
+        StartOutcome {
             seed,
             delay_ns: self.start_delay.draw_ns(mix(seed, 0)),
             events: self.events,
@@ -123,7 +123,7 @@ impl TaskBehaviour {
     }
 
     /// From one event of a start, counted from 0, to what follows it.
-    pub(super) fn gap_ns(&self, fortune: &Fortune, event: u16) -> u64 {
+    pub(super) fn gap_ns(&self, fortune: &StartOutcome, event: u16) -> u64 {
         self.event_gap.draw_ns(mix(fortune.seed, 3 + u64::from(event)))
     }
 }

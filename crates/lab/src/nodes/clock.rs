@@ -4,12 +4,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Nanoseconds since the Unix epoch that never go back.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(super) struct MonotonicClock {
     started: Instant,
     started_ns: u64,
 }
 
-impl Clock {
+impl MonotonicClock {
     pub fn start() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { started: Instant::now(), started_ns: nanos(since) }

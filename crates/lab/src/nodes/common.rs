@@ -9,30 +9,30 @@ use berth_agent::{
 use berth_api::agent::{Up, UpFrame, encode_frame};
 use bytes::BytesMut;
 
-use super::{NodesConfig, TaskChange, links::Links, timers::Timers};
+use super::{NodesConfig, TaskChange, connections::SharedConnections, timers::Timers};
 
 /// Different settings of tasks that are kept understood.
 const SETTINGS_MAX: usize = 4096;
 
 /// All but the nodes themselves.
-pub(super) struct Common {
+pub(super) struct FleetContext {
     pub config: Arc<NodesConfig>,
     pub timers: Timers,
     /// Frames that wait to be written.
     pub out: BytesMut,
     pub groups: GroupCache,
     pub drivers: Vec<Arc<dyn Driver>>,
-    /// Empty between events; kept for its room.
+    /// Empty between events; reused for its allocated memory.
     pub actions: Vec<Action>,
     settings: HashMap<String, Arc<MockSettings>>,
     /// The position of the server that was dialed last.
     pub server: usize,
-    links: Arc<Links>,
-    refusal_told: bool,
+    links: Arc<SharedConnections>,
+    refusal_logged: bool,
 }
 
-impl Common {
-    pub fn new(config: Arc<NodesConfig>, links: Arc<Links>) -> Self {
+impl FleetContext {
+    pub fn new(config: Arc<NodesConfig>, links: Arc<SharedConnections>) -> Self {
         let switches = DriverSwitches { mock_driver: true, ..DriverSwitches::default() };
         Self {
             config,
@@ -44,13 +44,13 @@ impl Common {
             settings: HashMap::new(),
             server: 0,
             links,
-            refusal_told: false,
+            refusal_logged: false,
         }
     }
 
-    /// The node at `place` says something.
-    pub fn say(&mut self, place: u32, message: Up) {
-        encode_frame(&UpFrame { session: place, message: Some(message) }, &mut self.out);
+    /// Queues a message of the node at `position`.
+    pub fn send(&mut self, position: u32, message: Up) {
+        encode_frame(&UpFrame { session: position, message: Some(message) }, &mut self.out);
     }
 
     /// Settings that were understood before.
@@ -59,7 +59,7 @@ impl Common {
     }
 
     /// Keeps settings that depend on nothing but their text.
-    pub fn keep_settings(&mut self, config_json: String, settings: Arc<MockSettings>) {
+    pub fn cache_settings(&mut self, config_json: String, settings: Arc<MockSettings>) {
         if self.settings.len() >= SETTINGS_MAX {
             self.settings.clear();
         }
@@ -68,7 +68,7 @@ impl Common {
 
     /// A node was refused. One of them stands for all: a server that refuses thousands has one reason.
     pub fn refused(&mut self, node: u32, reason: &str) {
-        if std::mem::replace(&mut self.refusal_told, true) {
+        if std::mem::replace(&mut self.refusal_logged, true) {
             tracing::debug!(node, reason, "the server refuses a node");
         } else {
             tracing::warn!(node, reason, "the server refuses a node; further refusals are not logged");
@@ -88,7 +88,7 @@ impl Common {
         self.links.close(self.server);
     }
 
-    /// Bytes have left.
+    /// Counts bytes that were written to a server.
     pub fn sent(&self, bytes: usize) {
         self.links.sent(bytes as u64);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use berth_api::agent::Batching;
 use berth_tls::TlsFiles;
 
-use super::{Behaviour, Journal, Shapes};
+use super::{Behaviour, Journal, SimNodeShapes};
 
 /// Nodes to simulate, and how they behave.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub struct NodesConfig {
     pub servers: Vec<String>,
     /// The number of the first node: several processes can share one numbering, and so one cluster.
     pub first: u32,
-    /// How many nodes.
+    /// Number of nodes.
     pub count: u32,
     /// Number of connections. Nodes whose connection breaks by itself have one each besides.
     pub connections: u32,
@@ -26,7 +26,7 @@ pub struct NodesConfig {
     /// Makes ids, secrets, shapes and behaviour: the same seed is the same nodes.
     pub seed: u64,
     /// How large they are.
-    pub shapes: Shapes,
+    pub shapes: SimNodeShapes,
     /// What they do of themselves.
     pub behaviour: Behaviour,
     /// So many neighbours share a value of `meta.rack`; none have it when 0.
@@ -46,7 +46,7 @@ pub struct NodesConfig {
 }
 
 impl NodesConfig {
-    /// Nodes of the common shape, which do what the servers ask for.
+    /// Nodes of the common shape, without faults.
     pub fn new(server: impl Into<String>, count: u32) -> Self {
         Self {
             servers: vec![server.into()],
@@ -56,7 +56,7 @@ impl NodesConfig {
             per_address: 0,
             tls: None,
             seed: 1,
-            shapes: Shapes::default(),
+            shapes: SimNodeShapes::default(),
             behaviour: Behaviour::default(),
             rack_size: 40,
             classes: 0,

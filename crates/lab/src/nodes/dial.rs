@@ -1,4 +1,4 @@
-//! How a connection of simulated nodes comes about.
+//! Dials servers for simulated nodes.
 
 use std::{
     io,
@@ -14,7 +14,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{NodesConfig, SettingError, links::Links};
+use super::{NodesConfig, SettingError, connections::SharedConnections};
 
 /// As long as an agent waits for a server to answer its dialing.
 const DIAL_MAX: Duration = Duration::from_secs(5);
@@ -27,12 +27,12 @@ pub(super) struct Dialer {
     connector: Option<Connector>,
     /// None for the address that the system chooses.
     from: Option<Ipv4Addr>,
-    links: Arc<Links>,
+    links: Arc<SharedConnections>,
 }
 
 impl Dialer {
     /// As all nodes do.
-    pub fn new(config: &NodesConfig, links: Arc<Links>) -> Result<Self, SettingError> {
+    pub fn new(config: &NodesConfig, links: Arc<SharedConnections>) -> Result<Self, SettingError> {
         let connector = config.tls.as_ref().map(connector).transpose()?;
         Ok(Self { connector, from: None, links })
     }

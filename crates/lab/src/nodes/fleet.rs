@@ -14,21 +14,21 @@ use tokio::{
 
 use super::{
     NodesConfig,
-    clock::Clock,
-    common::Common,
+    clock::MonotonicClock,
+    common::FleetContext,
+    connections::{Presence, SharedConnections},
     dial::Dialer,
-    identity::{Purpose, seed_of},
-    links::{Links, Presence},
-    node::{Break, SimNode},
-    timers::Due,
+    identity::{SeedPurpose, seed_of},
+    node::{Disconnection, SimNode},
+    timers::TimerEvent,
 };
 use crate::random::Random;
 
-/// Due things carried out before what they say is written.
+/// Timers that are handled before their messages are written.
 const DUE_BATCH_MAX: usize = 1024;
 /// Bytes of hellos gathered before they are written.
 const HELLO_BYTES: usize = 256 << 10;
-/// Bytes that wait to be written. Sessions bound what they say, so that only a stuck connection fills it.
+/// Bytes that wait to be written. Sessions bound what they send, so that only a stuck connection fills it.
 const OUT_BYTES_MAX: usize = 64 << 20;
 /// Room for what is read at a time: for a node, and for all of a connection.
 const READ_BYTES_NODE: usize = 4 << 10;
@@ -41,18 +41,18 @@ pub(super) struct Fleet {
     nodes: Vec<SimNode>,
     dialer: Arc<Dialer>,
     servers: Servers,
-    common: Common,
-    clock: Clock,
+    common: FleetContext,
+    clock: MonotonicClock,
     retry: Backoff,
     patience: DialPatience,
-    /// The server has said something on this connection, or the last one.
+    /// The server has sent something on this connection, or the last one.
     is_answered: bool,
     random: Random,
     /// Its only node's connection is to break.
-    broken: Option<Break>,
+    broken: Option<Disconnection>,
     /// All connections are cut.
     cut: watch::Receiver<()>,
-    /// Whether its nodes can be heard.
+    /// Whether its nodes can be reached.
     presence: watch::Receiver<Presence>,
 }
 
@@ -62,15 +62,15 @@ impl Fleet {
         config: Arc<NodesConfig>,
         numbers: impl Iterator<Item = u32>,
         (dialer, first): (Dialer, u32),
-        links: Arc<Links>,
+        links: Arc<SharedConnections>,
     ) -> Self {
         let nodes: Vec<_> =
-            (0..).zip(numbers).map(|(place, number)| SimNode::new(&config, number, place)).collect();
+            (0..).zip(numbers).map(|(position, number)| SimNode::new(&config, number, position)).collect();
         let number = nodes.first().map_or(0, SimNode::number);
-        let random = Random::new(seed_of(&config, number, Purpose::Retry));
+        let random = Random::new(seed_of(&config, number, SeedPurpose::Retry));
         let servers = servers(&config.servers, first);
-        let (cut, presence, clock) = (links.cuts(), links.presences(), Clock::start());
-        let (common, retry) = (Common::new(config, links), Backoff::default());
+        let (cut, presence, clock) = (links.cuts(), links.presences(), MonotonicClock::start());
+        let (common, retry) = (FleetContext::new(config, links), Backoff::default());
         let (dialer, patience) = (Arc::new(dialer), DialPatience::default());
         let (broken, is_answered) = (None, false);
         Self {
@@ -93,7 +93,7 @@ impl Fleet {
     pub async fn live(mut self) {
         let now_ns = self.clock.now_ns();
         self.nodes.iter_mut().for_each(|node| node.plan_troubles(now_ns, &mut self.common));
-        let mut told = false;
+        let mut warned = false;
         // The first of them comes first.
         let mut which = 0;
         while let Some(server) = self.servers.next(which) {
@@ -102,14 +102,14 @@ impl Fleet {
             self.attend().await;
             let ended = match self.dial(&server).await {
                 Ok(stream) => {
-                    told = false;
+                    warned = false;
                     self.converse(stream).await
                 }
                 Err(error) => Err(error),
             };
             // Once is enough until there has been a connection again.
             if let Err(error) = ended
-                && !std::mem::replace(&mut told, true)
+                && !std::mem::replace(&mut warned, true)
             {
                 tracing::warn!(server, %error, "simulated nodes have no connection, and dial again");
             }
@@ -150,7 +150,7 @@ impl Fleet {
 
     /// Until it is time to dial again.
     async fn pause(&mut self) {
-        let Some(Break { lasts_ns, reboots }) = self.broken.take() else {
+        let Some(Disconnection { lasts_ns, reboots }) = self.broken.take() else {
             let random = self.random.next_u64();
             let pause = match self.is_answered {
                 true => self.retry.after_answer(random),
@@ -203,7 +203,7 @@ impl Fleet {
                 }
                 Presence::Away => return Ok(()),
             }
-            self.say_hellos(&mut greeted);
+            self.send_hellos(&mut greeted);
             let due_in = self.until_due();
             input.reserve((self.nodes.len() * READ_BYTES_NODE).min(READ_BYTES_MAX));
             tokio::select! {
@@ -227,8 +227,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// No more at a time than can be written: a hello says all there is about a node.
-    fn say_hellos(&mut self, greeted: &mut usize) {
+    /// No more at a time than can be written: a hello holds everything about a node.
+    fn send_hellos(&mut self, greeted: &mut usize) {
         while let Some(node) = self.nodes.get_mut(*greeted).filter(|_| self.common.out.len() < HELLO_BYTES) {
             node.hello(self.clock.now_ns(), &mut self.common);
             *greeted += 1;
@@ -258,10 +258,10 @@ impl Fleet {
     fn on_due(&mut self) {
         let now_ns = self.clock.now_ns();
         for _ in 0..DUE_BATCH_MAX {
-            let Some((at_ns, place, due)) = self.common.timers.pop(now_ns) else { return };
-            let node = &mut self.nodes[place as usize];
+            let Some((at_ns, position, due)) = self.common.timers.pop(now_ns) else { return };
+            let node = &mut self.nodes[position as usize];
             match due {
-                Due::Break => self.broken = node.take_break(),
+                TimerEvent::Break => self.broken = node.take_break(),
                 due => node.on_due(at_ns, due, now_ns, &mut self.common),
             }
         }
@@ -278,7 +278,7 @@ fn servers(given: &[String], first: u32) -> Servers {
     Servers::new(given, learned)
 }
 
-/// How often a server wants to hear of a node, where it says so: pauses grow with that, as an agent's do.
+/// The heartbeat interval that a server asks for, where it does: pauses grow with that, as an agent's do.
 fn heartbeat(message: &Down) -> Option<Duration> {
     match message {
         Down::Welcome(welcome) => Some(Duration::from_millis(welcome.heartbeat_ms)),

@@ -6,19 +6,19 @@ use berth_api::agent::{
     AgentIdentity, AllocId, DeviceInstanceSpec, DeviceSpec, FEATURES, FEATURES_ATTRIBUTE, NodeSpec,
 };
 
-use super::{NodesConfig, shape::Shape};
+use super::{NodesConfig, shape::SimNodeShape};
 use crate::random::mix;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The number from which a node's own follow; `purpose` keeps them apart.
-pub(super) fn seed_of(config: &NodesConfig, number: u32, purpose: Purpose) -> u64 {
+pub(super) fn seed_of(config: &NodesConfig, number: u32, purpose: SeedPurpose) -> u64 {
     mix(mix(config.seed, purpose as u64), u64::from(number))
 }
 
-/// What randomness is for.
+/// What a random number is drawn for: each purpose has its own sequence.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Purpose {
+pub(super) enum SeedPurpose {
     Id,
     Secret,
     Shape,
@@ -32,7 +32,7 @@ pub(super) enum Purpose {
 }
 
 fn node_id(config: &NodesConfig, number: u32) -> [u8; 16] {
-    let seed = seed_of(config, number, Purpose::Id);
+    let seed = seed_of(config, number, SeedPurpose::Id);
     let mut id = [0; 16];
     id[..8].copy_from_slice(&mix(seed, 0).to_be_bytes());
     id[8..].copy_from_slice(&mix(seed, 1).to_be_bytes());
@@ -42,7 +42,7 @@ fn node_id(config: &NodesConfig, number: u32) -> [u8; 16] {
 /// Of each start of a node's machine.
 fn instance(config: &NodesConfig, number: u32, boots: u32) -> [u8; 16] {
     let mut instance = node_id(config, number);
-    let start = mix(seed_of(config, number, Purpose::Instance), u64::from(boots));
+    let start = mix(seed_of(config, number, SeedPurpose::Instance), u64::from(boots));
     instance[8..].copy_from_slice(&start.to_be_bytes());
     instance
 }
@@ -54,7 +54,7 @@ pub(super) fn node_uuid(config: &NodesConfig, number: u32) -> String {
 
 /// How a node opens its session after so many starts of its machine.
 pub(super) fn identity(config: &NodesConfig, number: u32, boots: u32) -> AgentIdentity {
-    let seed = seed_of(config, number, Purpose::Secret);
+    let seed = seed_of(config, number, SeedPurpose::Secret);
     AgentIdentity {
         node_id: node_id(config, number),
         secret: (0..4).flat_map(|part| mix(seed, part).to_be_bytes()).collect(),
@@ -65,7 +65,7 @@ pub(super) fn identity(config: &NodesConfig, number: u32, boots: u32) -> AgentId
 
 /// What it is, with the attributes that an agent finds out.
 pub(super) fn spec(config: &NodesConfig, number: u32) -> NodeSpec {
-    let shape = config.shapes.of(seed_of(config, 0, Purpose::Shape), number);
+    let shape = config.shapes.of(seed_of(config, 0, SeedPurpose::Shape), number);
     let host_ip = "127.0.0.1".to_owned();
     let name = format!("sim-{number}");
     let bytes = |mb: u32| (u64::from(mb) << 20).to_string();
@@ -102,7 +102,7 @@ pub(super) fn spec(config: &NodesConfig, number: u32) -> NodeSpec {
 }
 
 /// GPUs as a trace reports them.
-fn devices(shape: &Shape) -> Vec<DeviceSpec> {
+fn devices(shape: &SimNodeShape) -> Vec<DeviceSpec> {
     let instance = |gpu: u32| DeviceInstanceSpec { id: format!("GPU-{gpu}"), unhealthy: false };
     let gpus = DeviceSpec {
         vendor: "nvidia".to_owned(),
@@ -124,7 +124,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::nodes::{Shapes, Weighted};
+    use crate::nodes::{SimNodeShapes, WeightedShape};
 
     #[test]
     fn a_number_makes_the_same_node_in_every_process() {
@@ -139,23 +139,23 @@ mod tests {
 
     #[test]
     fn gpus_are_devices() {
-        let shape: Weighted = "gpus=2,gpu_model=T4".parse().unwrap();
-        let config = NodesConfig { shapes: Shapes::Drawn(vec![shape]), ..NodesConfig::new("", 1) };
+        let shape: WeightedShape = "gpus=2,gpu_model=T4".parse().unwrap();
+        let config = NodesConfig { shapes: SimNodeShapes::Drawn(vec![shape]), ..NodesConfig::new("", 1) };
         let devices = spec(&config, 0).devices;
-        let told: Vec<_> = devices.iter().map(|gpu| (gpu.model.as_str(), gpu.instances.len())).collect();
-        assert_eq!(told, [("T4", 2)]);
+        let text: Vec<_> = devices.iter().map(|gpu| (gpu.model.as_str(), gpu.instances.len())).collect();
+        assert_eq!(text, [("T4", 2)]);
         assert!(spec(&NodesConfig::new("", 1), 0).devices.is_empty());
     }
 
     #[test]
     fn racks_and_classes_are_dealt() {
         let config = NodesConfig { rack_size: 40, classes: 3, ..NodesConfig::new("", 100) };
-        let told = |number| {
+        let text = |number| {
             let spec = spec(&config, number);
             (spec.meta["rack"].clone(), spec.node_class)
         };
-        assert_eq!(told(0), ("r0".into(), "c0".into()));
-        assert_eq!(told(79), ("r1".into(), "c1".into()));
+        assert_eq!(text(0), ("r0".into(), "c0".into()));
+        assert_eq!(text(79), ("r1".into(), "c1".into()));
         let plain = spec(&NodesConfig { rack_size: 0, classes: 0, ..config.clone() }, 79);
         assert!(plain.meta.is_empty() && plain.node_class.is_empty());
     }

@@ -1,4 +1,4 @@
-//! What becomes of tasks, reported by the nodes that run them: an account in which no server has a hand.
+//! Starts and ends of tasks, written by the nodes that run them: a record that is independent of the servers.
 
 use std::{
     collections::BTreeMap,
@@ -53,6 +53,6 @@ pub(crate) struct TaskEntry {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TaskChange {
     Started,
-    /// By itself, because it was asked to, or with its machine.
+    /// By itself, stopped, or with its machine.
     Ended,
 }

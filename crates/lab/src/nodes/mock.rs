@@ -7,19 +7,19 @@ use berth_agent::{
     lifecycle::{Exit, StartFailure, TaskRef},
 };
 
-use super::behaviour::{Fortune, TaskBehaviour};
+use super::behaviour::{StartOutcome, TaskBehaviour};
 
-/// What a start comes to by the task's settings: a schedule, or nothing because they are wrong.
-pub(super) type Setup = Result<Arc<MockSettings>, Box<StartFailure>>;
+/// The settings of a task's start, or the failure because they are invalid.
+pub(super) type MockSetup = Result<Arc<MockSettings>, Box<StartFailure>>;
 
 /// One start of a task.
 #[derive(Debug)]
-pub(super) struct Mock {
+pub(super) struct MockTask {
     pub of: TaskRef,
-    /// It was asked to end.
+    /// It is being stopped.
     pub stopping: bool,
-    setup: Setup,
-    fortune: Fortune,
+    setup: MockSetup,
+    fortune: StartOutcome,
     /// When chance's next event is due, or after the last of them, when the settings' schedule begins.
     from_ns: u64,
     started_ns: Option<u64>,
@@ -27,8 +27,8 @@ pub(super) struct Mock {
     taken: u64,
 }
 
-impl Mock {
-    pub fn new(of: TaskRef, setup: Setup, fortune: Fortune, now_ns: u64) -> Self {
+impl MockTask {
+    pub fn new(of: TaskRef, setup: MockSetup, fortune: StartOutcome, now_ns: u64) -> Self {
         let from_ns = if setup.is_ok() { now_ns.saturating_add(fortune.delay_ns) } else { now_ns };
         Self { of, stopping: false, setup, fortune, from_ns, started_ns: None, taken: 0 }
     }
@@ -76,7 +76,7 @@ impl Mock {
         self.setup.as_ref().map_or(Ok(()), |settings| settings.on_signal())
     }
 
-    /// How long it lives on once asked to end: nanoseconds.
+    /// How long it lives on once it is stopped: nanoseconds.
     pub fn stop_after_ns(&self) -> u64 {
         self.setup.as_ref().map_or(0, |settings| settings.stop_after_ns())
     }
@@ -96,7 +96,7 @@ mod tests {
     fn check(tasks: TaskBehaviour, settings: &str, expected: &Expect) {
         let of = TaskRef { alloc: AllocId([1; 16]), task: 0, attempt: 1 };
         let settings = Arc::new(MockSettings::parse(settings).unwrap());
-        let mut mock = Mock::new(of, Ok(settings), tasks.fortune(1, of), 0);
+        let mut mock = MockTask::new(of, Ok(settings), tasks.fortune(1, of), 0);
         let mut steps = String::new();
         while let Some((at_ns, step)) = mock.next() {
             steps += &format!("{:.1}s {step:?}\n", at_ns as f64 / 1e9);

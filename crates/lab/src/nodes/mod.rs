@@ -5,11 +5,11 @@ mod behaviour;
 mod clock;
 mod common;
 mod config;
+mod connections;
 mod dial;
 mod fleet;
 mod identity;
 mod journal;
-mod links;
 mod mock;
 mod node;
 mod setting;
@@ -22,13 +22,13 @@ use tokio::task::JoinSet;
 
 pub use behaviour::{Behaviour, Outages, TaskBehaviour};
 pub use config::NodesConfig;
+pub(crate) use connections::{Presence, SharedConnections};
 use dial::Dialer;
 use fleet::Fleet;
 pub use journal::Journal;
 pub(crate) use journal::{TaskChange, TaskEntry};
-pub(crate) use links::{Links, Presence};
-pub use setting::{SettingError, Span, read_share};
-pub use shape::{Shape, Shapes, Weighted};
+pub use setting::{DurationRange, SettingError, read_share};
+pub use shape::{SimNodeShape, SimNodeShapes, WeightedShape};
 
 /// Connections that one process has: it has so many files open besides.
 const CONNECTIONS_MAX: usize = 12_000;
@@ -38,25 +38,25 @@ const CONNECTIONS_MAX: usize = 12_000;
 /// # Errors
 /// When there are more nodes with connections of their own than a process should have, or their certificate cannot be used.
 pub async fn run(config: NodesConfig, shutdown: impl Future<Output = ()>) -> Result<(), SettingError> {
-    let mut crowd = Crowd::start(config)?;
+    let mut simulated = SimulatedNodes::start(config)?;
     shutdown.await;
-    crowd.fleets.shutdown().await;
+    simulated.fleets.shutdown().await;
     Ok(())
 }
 
 /// Nodes that live in this process until this is dropped.
-pub(crate) struct Crowd {
+pub(crate) struct SimulatedNodes {
     fleets: JoinSet<()>,
-    links: Arc<Links>,
+    links: Arc<SharedConnections>,
 }
 
-impl Crowd {
+impl SimulatedNodes {
     /// They begin to live. Compiled in this crate, for speed, and not in whichever runs it.
     ///
     /// # Errors
     /// As [`run`].
     pub fn start(config: NodesConfig) -> Result<Self, SettingError> {
-        let (links, mut fleets) = (Arc::new(Links::to(config.servers.len())), JoinSet::new());
+        let (links, mut fleets) = (Arc::new(SharedConnections::to(config.servers.len())), JoinSet::new());
         for fleet in fleets_of(Arc::new(config), &links)? {
             fleets.spawn(fleet.live());
         }
@@ -64,12 +64,12 @@ impl Crowd {
     }
 
     /// Their sessions and connections.
-    pub fn links(&self) -> &Links {
+    pub fn links(&self) -> &SharedConnections {
         &self.links
     }
 }
 
-fn fleets_of(config: Arc<NodesConfig>, links: &Arc<Links>) -> Result<Vec<Fleet>, SettingError> {
+fn fleets_of(config: Arc<NodesConfig>, links: &Arc<SharedConnections>) -> Result<Vec<Fleet>, SettingError> {
     let numbers = config.first..config.first.saturating_add(config.count);
     let (own, shared): (Vec<_>, Vec<_>) = numbers.partition(|number| node::breaks(&config, *number));
     let connections = config.connections.clamp(1, config.count.max(1)) as usize;
@@ -85,8 +85,8 @@ fn fleets_of(config: Arc<NodesConfig>, links: &Arc<Links>) -> Result<Vec<Fleet>,
         (0..dealt).map(|connection| shared.iter().copied().skip(connection).step_by(connections).collect());
     let all: Vec<Vec<u32>> = dealt.chain(own.into_iter().map(|number| vec![number])).collect();
     let dialer = Dialer::new(&config, links.clone())?;
-    let fleet = |(place, numbers): (u32, Vec<u32>)| {
-        let dialer = (dialer.numbered(&config, place), place);
+    let fleet = |(position, numbers): (u32, Vec<u32>)| {
+        let dialer = (dialer.numbered(&config, position), position);
         Fleet::new(config.clone(), numbers.into_iter(), dialer, links.clone())
     };
     Ok((0..).zip(all).map(fleet).collect())
@@ -102,14 +102,15 @@ mod tests {
     async fn nodes_that_are_away_have_no_connection_until_they_are_back() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = listener.local_addr().unwrap().to_string();
-        let crowd = Crowd::start(NodesConfig { connections: 1, ..NodesConfig::new(server, 2) }).unwrap();
+        let simulated =
+            SimulatedNodes::start(NodesConfig { connections: 1, ..NodesConfig::new(server, 2) }).unwrap();
         for _ in 0..2 {
             let (mut connection, _) = listener.accept().await.unwrap();
             let mut hello = [0; 64];
             connection.read_exact(&mut hello).await.unwrap();
-            crowd.links().be(Presence::Away);
+            simulated.links().be(Presence::Away);
             connection.read_to_end(&mut Vec::new()).await.unwrap();
-            crowd.links().be(Presence::There);
+            simulated.links().be(Presence::There);
         }
     }
 }

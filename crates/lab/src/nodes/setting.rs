@@ -5,19 +5,19 @@ use std::{str::FromStr, time::Duration};
 use super::clock::nanos;
 use crate::random::unit;
 
-/// A setting that says nothing sensible; the message says what would.
+/// An invalid setting; the message shows a valid one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SettingError(pub(super) String);
 
 /// A length of time, evenly distributed between two: `100ms..500ms`, or `1s` for exactly that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Span {
+pub struct DurationRange {
     min: Duration,
     max: Duration,
 }
 
-impl Span {
+impl DurationRange {
     /// Between two, both included.
     pub fn new(min: Duration, max: Duration) -> Self {
         Self { min, max: max.max(min) }
@@ -29,7 +29,7 @@ impl Span {
     }
 }
 
-impl FromStr for Span {
+impl FromStr for DurationRange {
     type Err = SettingError;
 
     fn from_str(text: &str) -> Result<Self, SettingError> {
@@ -86,10 +86,11 @@ mod tests {
 
     #[test]
     fn spans_are_read() {
-        let span: Span = "100ms..500ms".parse().unwrap();
+        let span: DurationRange = "100ms..500ms".parse().unwrap();
         assert_eq!((span.draw_ns(0), span.draw_ns(u64::MAX) / 1_000_000), (100_000_000, 500));
-        assert_eq!("2m".parse(), Ok(Span::new(Duration::from_secs(120), Duration::from_secs(120))));
-        let wrong = ["soon", "1s..", "2s..1s"].map(|text| text.parse::<Span>().unwrap_err().to_string());
+        assert_eq!("2m".parse(), Ok(DurationRange::new(Duration::from_secs(120), Duration::from_secs(120))));
+        let wrong =
+            ["soon", "1s..", "2s..1s"].map(|text| text.parse::<DurationRange>().unwrap_err().to_string());
         assert_eq!(
             wrong,
             [

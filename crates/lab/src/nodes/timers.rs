@@ -5,16 +5,16 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 use berth_agent::lifecycle::TaskRef;
 use berth_api::agent::AllocId;
 
-/// Something due for a node.
+/// What a timer triggers on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Due {
+pub(super) enum TimerEvent {
     /// Its session or life cycle has a deadline.
     Wake,
     /// It is found out that an allocation cannot be prepared.
     NotPrepared(AllocId),
     /// A mock task takes its next step.
     Step(TaskRef),
-    /// A mock task that was asked to end has ended.
+    /// A mock task that was stopped has ended.
     Stopped(TaskRef),
     /// A mock task that was killed is gone.
     Killed(TaskRef),
@@ -22,21 +22,21 @@ pub(super) enum Due {
     Hello,
     /// It falls silent.
     Silence {
-        /// Nanoseconds.
+        /// How long, in nanoseconds.
         lasts_ns: u64,
     },
     /// Its connection breaks.
     Break,
 }
 
-/// All of them, the earliest first. What is no longer true is found out when it is due.
+/// All timers, the earliest first. One that no longer applies is dropped when it fires.
 #[derive(Debug, Default)]
-pub(super) struct Timers(BinaryHeap<Reverse<(u64, u32, Due)>>);
+pub(super) struct Timers(BinaryHeap<Reverse<(u64, u32, TimerEvent)>>);
 
 impl Timers {
-    /// Something is due for the node at `place`.
-    pub fn add(&mut self, at_ns: u64, place: u32, due: Due) {
-        self.0.push(Reverse((at_ns, place, due)));
+    /// Something is due for the node at `position`.
+    pub fn add(&mut self, at_ns: u64, position: u32, due: TimerEvent) {
+        self.0.push(Reverse((at_ns, position, due)));
     }
 
     /// How many there are.
@@ -51,7 +51,7 @@ impl Timers {
     }
 
     /// Takes what is due by now: since when, whose, and what.
-    pub fn pop(&mut self, now_ns: u64) -> Option<(u64, u32, Due)> {
+    pub fn pop(&mut self, now_ns: u64) -> Option<(u64, u32, TimerEvent)> {
         if self.next_ns()? > now_ns {
             return None;
         }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Machine {
     /// Processors that this process may use.
     pub cpus: usize,
-    /// Main memory.
+    /// Main memory, in bytes.
     pub memory_bytes: u64,
     /// As the processor calls itself.
     pub cpu_model: String,

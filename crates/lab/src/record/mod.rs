@@ -7,9 +7,9 @@ mod trace;
 
 pub use machine::Machine;
 pub(crate) use result::number;
-pub use result::{Plot, PlotLine, ProcessSeries, ProgressSeries, RunResult, Series, Summary};
+pub use result::{MetricSummary, Plot, PlotLine, ProcessSeries, ProgressSeries, RunResult, Series};
 pub use statistics::{mean, median, percentile};
-pub use trace::{Clock, Stage, TraceLine, read_trace, write_trace};
+pub use trace::{ClockSource, RequestStage, TraceLine, read_trace, write_trace};
 
 /// The file that holds parameters, machine and metrics.
 pub const RESULT_FILE: &str = "result.json";
@@ -17,5 +17,5 @@ pub const RESULT_FILE: &str = "result.json";
 pub const TRACE_FILE: &str = "trace.jsonl";
 /// The file with the stacks of a profile, a line each: frames from the outermost one on, then how often it was met.
 pub const PROFILE_FILE: &str = "profile.folded";
-/// The file that people look at.
+/// The report, for people.
 pub const REPORT_FILE: &str = "report.html";

@@ -10,17 +10,17 @@ use super::{Machine, RESULT_FILE, median};
 /// Characters for the names of metrics in the table for people.
 const NAME_WIDTH_MIN: usize = 32;
 
-/// All of it.
+/// The result of an experiment, as `result.json` holds it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunResult {
-    /// Which experiment.
+    /// Name of the experiment.
     pub experiment: String,
     /// With which parameters, by their names in snake case.
     pub params: Map<String, Value>,
-    /// Where.
+    /// The machine that it ran on.
     pub machine: Machine,
-    /// By name.
-    pub metrics: BTreeMap<String, Summary>,
+    /// Metrics by name, over all runs.
+    pub metrics: BTreeMap<String, MetricSummary>,
     /// What must be known to read the figures right, for people.
     pub notes: Vec<String>,
     /// What should not have been; empty for runs that count.
@@ -32,16 +32,16 @@ pub struct RunResult {
 
 /// One metric over all runs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Summary {
+pub struct MetricSummary {
     /// Its unit: `1` for a plain number or a ratio.
     pub unit: String,
-    /// The middle.
+    /// Median of all runs.
     pub median: f64,
-    /// The smallest.
+    /// Smallest value of all runs.
     pub min: f64,
-    /// The largest.
+    /// Largest value of all runs.
     pub max: f64,
-    /// Of how many.
+    /// Number of runs that have the metric.
     pub runs: u32,
 }
 
@@ -60,13 +60,13 @@ pub struct Series {
 /// A chart of an experiment's own.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Plot {
-    /// What it shows.
+    /// Title of the chart.
     pub title: String,
     /// What the horizontal axis means, with its unit.
     pub x: String,
     /// What the vertical axis means, with its unit.
     pub y: String,
-    /// Its lines.
+    /// Lines, in the order of the legend.
     pub lines: Vec<PlotLine>,
     /// Names of groups of bars: the points of a line are bars then, each at the number of its group, from 0.
     #[serde(default)]
@@ -86,12 +86,12 @@ pub struct PlotLine {
 }
 
 impl PlotLine {
-    /// What was measured.
+    /// A line that was measured.
     pub fn measured(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { name: name.into(), points, published: false }
     }
 
-    /// What others published.
+    /// A line that others published: drawn dashed.
     pub fn published(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { published: true, ..Self::measured(name, points) }
     }
@@ -119,13 +119,13 @@ pub struct ProcessSeries {
     pub at_s: Vec<f64>,
     /// Processor seconds since the process began.
     pub cpu_s: Vec<f64>,
-    /// Resident memory.
+    /// Resident memory, in bytes.
     pub rss_bytes: Vec<u64>,
     /// Bytes sent to disks since the process began.
     pub written_bytes: Vec<u64>,
 }
 
-impl Summary {
+impl MetricSummary {
     /// Sums up the values of all runs; none of no values.
     pub fn of(unit: &str, values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
@@ -166,7 +166,7 @@ impl fmt::Display for RunResult {
         let width = self.metrics.keys().map(String::len).max().unwrap_or(0).max(NAME_WIDTH_MIN);
         writeln!(f, "{:<width$} {:>14} {:>14} {:>14}  {:>4}", "METRIC", "MEDIAN", "MIN", "MAX", "UNIT")?;
         for (name, metric) in &self.metrics {
-            let Summary { unit, median, min, max, .. } = metric;
+            let MetricSummary { unit, median, min, max, .. } = metric;
             let [median, min, max] = [median, min, max].map(|value| number(*value));
             writeln!(f, "{name:<width$} {median:>14} {min:>14} {max:>14}  {unit:>4}")?;
         }
@@ -187,21 +187,21 @@ mod tests {
 
     #[test]
     fn numbers_are_as_long_as_they_need_be() {
-        let told = [0.123_45, 1.5, 45.678, 999.96, 5_000.4, 123_456.7].map(number);
-        assert_eq!(told, ["0.123", "1.500", "45.68", "1000.0", "5000", "123457"]);
+        let text = [0.123_45, 1.5, 45.678, 999.96, 5_000.4, 123_456.7].map(number);
+        assert_eq!(text, ["0.123", "1.500", "45.68", "1000.0", "5000", "123457"]);
     }
 
     #[test]
     fn runs_are_summed_up_in_any_order() {
-        let summary = Summary::of("s", &[3.0, 1.0, 2.0]).unwrap();
+        let summary = MetricSummary::of("s", &[3.0, 1.0, 2.0]).unwrap();
         assert_eq!((summary.median, summary.min, summary.max, summary.runs), (2.0, 1.0, 3.0, 3));
-        assert_eq!(Summary::of("s", &[]), None);
+        assert_eq!(MetricSummary::of("s", &[]), None);
     }
 
     #[test]
     fn a_result_is_read_as_it_was_written() {
         let dir = tempfile::tempdir().unwrap();
-        let summary = Summary::of("1/s", &[0.1, 1e9]).unwrap();
+        let summary = MetricSummary::of("1/s", &[0.1, 1e9]).unwrap();
         let result = RunResult {
             experiment: "density".to_owned(),
             metrics: [("placements_per_s".to_owned(), summary)].into(),

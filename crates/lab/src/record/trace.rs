@@ -13,20 +13,20 @@ use super::TRACE_FILE;
 /// Where a request for one task has got to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stage {
+pub enum RequestStage {
     /// The client began to send its job.
     Submitted,
     /// The client has the server's answer.
     Acknowledged,
-    /// The server says that a planner took its evaluation up.
+    /// A planner took up its evaluation, as the server reports.
     Planning,
-    /// The server says that it decided where it goes.
+    /// A node was chosen, as the server reports.
     Planned,
     /// The client saw its allocation: it is in the log.
     Placed,
-    /// The node says that it knows it.
+    /// The node received it, as the node reports.
     Received,
-    /// The node says that the first of its tasks runs.
+    /// The first of its tasks runs, as the node reports.
     Started,
     /// The client saw it in the awaited state.
     Running,
@@ -35,8 +35,8 @@ pub enum Stage {
 /// Whose clock a time is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Clock {
-    /// The lab's own.
+pub enum ClockSource {
+    /// Clock of the lab's process.
     Client,
     /// The server's, as it writes it into allocations.
     Server,
@@ -44,7 +44,7 @@ pub enum Clock {
     Node,
 }
 
-impl Stage {
+impl RequestStage {
     /// All, in the order of a request's life.
     pub const ALL: [Self; 8] = [
         Self::Submitted,
@@ -58,16 +58,16 @@ impl Stage {
     ];
 
     /// Who reports its time.
-    pub fn clock(self) -> Clock {
+    pub fn clock(self) -> ClockSource {
         match self {
-            Self::Submitted | Self::Acknowledged | Self::Placed | Self::Running => Clock::Client,
-            Self::Planning | Self::Planned => Clock::Server,
-            Self::Received | Self::Started => Clock::Node,
+            Self::Submitted | Self::Acknowledged | Self::Placed | Self::Running => ClockSource::Client,
+            Self::Planning | Self::Planned => ClockSource::Server,
+            Self::Received | Self::Started => ClockSource::Node,
         }
     }
 }
 
-/// One line.
+/// A line of `trace.jsonl`: a request reached a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TraceLine {
     /// The request's number; requests that were left out have none.
@@ -75,11 +75,11 @@ pub struct TraceLine {
     /// The number of its job.
     pub job: u32,
     /// Which stage it entered.
-    pub stage: Stage,
+    pub stage: RequestStage,
     /// Seconds since the first request was sent.
     pub at_s: f64,
-    /// By whose clock.
-    pub clock: Clock,
+    /// The clock that the time is from.
+    pub clock: ClockSource,
 }
 
 /// Writes all lines to their file in `dir`.
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn lines_are_read_as_they_were_written() {
         let dir = tempfile::tempdir().unwrap();
-        let lines: Vec<TraceLine> = Stage::ALL
+        let lines: Vec<TraceLine> = RequestStage::ALL
             .into_iter()
             .map(|stage| TraceLine { request: 3, job: 1, stage, at_s: 0.25, clock: stage.clock() })
             .collect();

@@ -69,7 +69,7 @@ pub(super) enum ChartKind {
     Lines,
     /// The same over a horizontal axis of powers of ten.
     LogLines,
-    /// Filled below.
+    /// Filled down to the axis.
     Areas,
     /// Points are bars beside each other, in groups of these names; what others published lies across.
     Bars(Vec<String>),
@@ -129,7 +129,7 @@ impl Chart {
         let of_group = self.lines.iter().filter(|line| !line.is_published).count();
         let mut bar = 0;
         for (line, color) in self.colored() {
-            let points = line.points.iter().map(|(x, y)| (self.place(*x), *y));
+            let points = line.points.iter().map(|(x, y)| (self.x_position(*x), *y));
             match &self.kind {
                 _ if line.is_published => {
                     let style = color.stroke_width(2);
@@ -154,19 +154,19 @@ impl Chart {
     }
 
     /// Where a value is on the horizontal axis.
-    fn place(&self, x: f64) -> f64 {
+    fn x_position(&self, x: f64) -> f64 {
         if self.kind == ChartKind::LogLines { x.max(LOG_MIN).log10() } else { x }
     }
 
     /// The ends of the horizontal axis, and of the vertical one, which begins at 0: never alike, so that nothing is divided by 0.
     fn limits(&self) -> ((f64, f64), f64) {
         let points = || self.lines.iter().flat_map(|line| &line.points);
-        let last = points().map(|(x, _)| self.place(*x)).fold(f64::MIN, f64::max);
+        let last = points().map(|(x, _)| self.x_position(*x)).fold(f64::MIN, f64::max);
         let y = points().map(|(_, y)| *y).fold(0.0, f64::max) * 1.05;
         let x = match &self.kind {
             ChartKind::Bars(groups) => (0.0, groups.len().max(1) as f64),
             ChartKind::LogLines if points().next().is_some() => {
-                let first = points().map(|(x, _)| self.place(*x)).fold(f64::MAX, f64::min).floor();
+                let first = points().map(|(x, _)| self.x_position(*x)).fold(f64::MAX, f64::min).floor();
                 (first, last.ceil().max(first + 1.0))
             }
             _ => (0.0, if last > 0.0 { last } else { 1.0 }),

@@ -1,6 +1,6 @@
 //! The charts of a report.
 
-use crate::record::{Plot, ProcessSeries, ProgressSeries, Series, Stage, TraceLine};
+use crate::record::{Plot, ProcessSeries, ProgressSeries, RequestStage, Series, TraceLine};
 
 use super::{
     chart::{Chart, ChartKind, ChartLine, DrawError},
@@ -60,7 +60,7 @@ fn progress(progress: &ProgressSeries) -> Chart {
 
 /// Where the time went. A trace may hold a part of the requests: they stand for all.
 fn stages(series: &Series, trace: &[TraceLine]) -> Chart {
-    let traced = trace.iter().filter(|line| line.stage == Stage::Placed).count();
+    let traced = trace.iter().filter(|line| line.stage == RequestStage::Placed).count();
     let placed = series.progress.placed.last().copied().unwrap_or_default();
     let weight = if traced == 0 { 1.0 } else { placed as f64 / traced as f64 };
     Chart {
@@ -82,8 +82,8 @@ fn latencies(trace: &[TraceLine]) -> Chart {
         x: "seconds".to_owned(),
         y: "percent of allocations".to_owned(),
         lines: vec![
-            line("from submitted to placed", Stage::Submitted, Stage::Placed),
-            line("from placed to running", Stage::Placed, Stage::Running),
+            line("from submitted to placed", RequestStage::Submitted, RequestStage::Placed),
+            line("from placed to running", RequestStage::Placed, RequestStage::Running),
         ],
         // The slowest take a thousand times as long as the quickest, and both matter.
         kind: ChartKind::LogLines,

@@ -14,7 +14,7 @@ const LETTERS_PER_PIXEL: f64 = 1.0 / 6.6;
 /// Rows that are drawn; stacks may be deeper.
 const ROWS_MAX: usize = 60;
 
-/// A function as called from one place.
+/// A function as called from one caller.
 #[derive(Default)]
 struct Frame<'a> {
     /// Samples in it and in what it calls.

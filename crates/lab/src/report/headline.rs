@@ -1,4 +1,4 @@
-//! What a page begins with: what ran, and the few figures that people ask for first, in words.
+//! The head of a report: what ran, and its few most important figures, in words.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use crate::{
 /// Figures shown above all else.
 const HEADLINES_MAX: usize = 6;
 
-/// Metrics that people ask for, most asked for first, in words. An experiment has some of them.
+/// The most important metrics first, in words. An experiment has some of them.
 const IN_WORDS: &[(&str, &str)] = &[
     ("running_per_s", "allocations from request to running"),
     ("placements_per_s", "placements"),
@@ -55,8 +55,8 @@ const IN_WORDS: &[(&str, &str)] = &[
     ("allocations_stuck", "allocations stuck"),
 ];
 
-/// Parameters that are said elsewhere, or of no interest where they are as usual.
-const UNSAID: [&str; 4] = ["connections", "scale", "seed", "matrix"];
+/// Parameters that are shown elsewhere, or not of interest at their defaults.
+const HIDDEN_PARAMS: [&str; 4] = ["connections", "scale", "seed", "matrix"];
 
 /// What ran, in a sentence.
 pub(super) fn title(result: &RunResult) -> String {
@@ -68,22 +68,23 @@ pub(super) fn setting(result: &RunResult) -> String {
     let RunResult { experiment, params, .. } = result;
     let scale = params.get("scale").and_then(Value::as_str);
     let scale = scale.map(|scale| format!(" at the {scale} scale")).unwrap_or_default();
-    let said = said(params);
-    format!("{experiment}{scale}{}{}", if said.is_empty() { "" } else { ": " }, said.join(", "))
+    let texts = param_texts(params);
+    format!("{experiment}{scale}{}{}", if texts.is_empty() { "" } else { ": " }, texts.join(", "))
 }
 
-fn said(params: &Map<String, Value>) -> Vec<String> {
-    let said = params
+fn param_texts(params: &Map<String, Value>) -> Vec<String> {
+    let shown = params
         .iter()
-        .filter(|(name, value)| !UNSAID.contains(&name.as_str()) && **value != Value::Bool(false));
-    said.map(|(name, value)| {
-        let (name, value) = (name.replace('_', " "), value.to_string());
-        if value == "true" { name } else { format!("{name} {}", value.trim_matches('"')) }
-    })
-    .collect()
+        .filter(|(name, value)| !HIDDEN_PARAMS.contains(&name.as_str()) && **value != Value::Bool(false));
+    shown
+        .map(|(name, value)| {
+            let (name, value) = (name.replace('_', " "), value.to_string());
+            if value == "true" { name } else { format!("{name} {}", value.trim_matches('"')) }
+        })
+        .collect()
 }
 
-/// Value with its unit, and what it is, of those that are asked for first.
+/// Value with its unit, and its description, of the most important metrics.
 pub(super) fn headlines(result: &RunResult) -> Vec<(String, &'static str)> {
     let known = IN_WORDS.iter().filter_map(|(name, words)| Some((result.metrics.get(*name)?, *words)));
     let shown = known.map(|(summary, words)| (with_unit(summary.median, &summary.unit), words));
@@ -121,13 +122,13 @@ fn grouped(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Summary;
+    use crate::record::MetricSummary;
 
     #[test]
     fn thousands_stand_apart() {
-        let told = [0.25, 999.0, 5_000.0, 420_765_696.0, -1_234.0].map(grouped);
+        let text = [0.25, 999.0, 5_000.0, 420_765_696.0, -1_234.0].map(grouped);
         assert_eq!(
-            told.map(|text| text.replace('\u{202f}', " ")),
+            text.map(|text| text.replace('\u{202f}', " ")),
             ["0.250", "999.0", "5 000", "420 765 696", "-1 234"]
         );
     }
@@ -144,7 +145,7 @@ mod tests {
     fn a_page_says_what_ran_and_begins_with_what_is_asked_for() {
         let params =
             serde_json::json!({ "nodes": 60, "scale": "small", "seed": 42, "churn": false, "matrix": true });
-        let metric = |name: &str, value| (name.to_owned(), Summary::of("1/s", &[value]).unwrap());
+        let metric = |name: &str, value| (name.to_owned(), MetricSummary::of("1/s", &[value]).unwrap());
         let result = RunResult {
             experiment: "density".to_owned(),
             params: params.as_object().unwrap().clone(),

@@ -27,13 +27,14 @@ pub fn draw(dir: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::record::{
-        Plot, PlotLine, ProcessSeries, ProgressSeries, Series, Stage, Summary, TraceLine, write_trace,
+        MetricSummary, Plot, PlotLine, ProcessSeries, ProgressSeries, RequestStage, Series, TraceLine,
+        write_trace,
     };
 
     /// Ten requests of one job, one after the other.
     fn trace() -> Vec<TraceLine> {
         let lines = (0..10_u32).flat_map(|request| {
-            let steps = Stage::ALL.into_iter().enumerate();
+            let steps = RequestStage::ALL.into_iter().enumerate();
             steps.map(move |(step, stage)| TraceLine {
                 request: request.into(),
                 job: 0,
@@ -66,7 +67,7 @@ mod tests {
         };
         RunResult {
             experiment: "density".to_owned(),
-            metrics: [("running_per_s".to_owned(), Summary::of("1/s", &[10.0]).unwrap())].into(),
+            metrics: [("running_per_s".to_owned(), MetricSummary::of("1/s", &[10.0]).unwrap())].into(),
             notes: vec!["<b>full</b>".to_owned()],
             series: Series { progress, processes: vec![process], plots: vec![plot()] },
             ..RunResult::default()

@@ -17,7 +17,7 @@ const TEMPLATE: &str = include_str!("report.html");
 const OPEN_MAX: usize = 40;
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct ChartSection<'a> {
     title: &'a str,
     svg: &'a str,
     /// Colour and name.
@@ -34,9 +34,9 @@ pub(super) fn page(
     let mut environment = Environment::new();
     environment.add_filter("with_unit", with_unit_of);
     environment.add_template(NAME, TEMPLATE)?;
-    let figures: Vec<Shown<'_>> = figures
+    let figures: Vec<ChartSection<'_>> = figures
         .iter()
-        .map(|figure| Shown {
+        .map(|figure| ChartSection {
             title: &figure.chart.title,
             svg: &figure.svg,
             legend: figure.chart.colors().collect(),

@@ -2,41 +2,41 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{Stage, TraceLine, mean};
+use crate::record::{RequestStage, TraceLine, mean};
 
 /// Points of a line.
 const POINTS: usize = 240;
 
 /// Stages that follow each other without a gap, each with what is going on until the next one.
-type Path = &'static [(Stage, &'static str)];
+type StagePath = &'static [(RequestStage, &'static str)];
 
 /// From the request to the task that runs. What only the client sees happens beside it.
-const TO_RUNNING: Path = &[
-    (Stage::Submitted, "being evaluated and planned"),
-    (Stage::Planned, "in the log and on the way to the node"),
-    (Stage::Received, "being started"),
-    (Stage::Started, "on the way to the client"),
-    (Stage::Running, "running"),
+const TO_RUNNING: StagePath = &[
+    (RequestStage::Submitted, "being evaluated and planned"),
+    (RequestStage::Planned, "in the log and on the way to the node"),
+    (RequestStage::Received, "being started"),
+    (RequestStage::Started, "on the way to the client"),
+    (RequestStage::Running, "running"),
 ];
 
 /// From the request to the decision, where the server reports when planners worked.
-const TO_PLACED: Path = &[
-    (Stage::Submitted, "waiting for a planner"),
-    (Stage::Planning, "being planned"),
-    (Stage::Planned, "in the log and on the way to the client"),
-    (Stage::Placed, "placed"),
+const TO_PLACED: StagePath = &[
+    (RequestStage::Submitted, "waiting for a planner"),
+    (RequestStage::Planning, "being planned"),
+    (RequestStage::Planned, "in the log and on the way to the client"),
+    (RequestStage::Placed, "placed"),
 ];
 
-fn path(trace: &[TraceLine]) -> Path {
-    if trace.iter().any(|line| line.stage == Stage::Planning) { TO_PLACED } else { TO_RUNNING }
+fn path(trace: &[TraceLine]) -> StagePath {
+    if trace.iter().any(|line| line.stage == RequestStage::Planning) { TO_PLACED } else { TO_RUNNING }
 }
 
 /// A line of a chart: its name, and its points.
-pub(super) type Line = (String, Vec<(f64, f64)>);
+pub(super) type NamedPoints = (String, Vec<(f64, f64)>);
 
 /// How many requests had entered each stage against time. Layered, the band between two lines is the requests that are in
 /// the stage. Each request of the trace counts for `weight` of them.
-pub(super) fn entered(trace: &[TraceLine], weight: f64) -> Vec<Line> {
+pub(super) fn entered(trace: &[TraceLine], weight: f64) -> Vec<NamedPoints> {
     let end_s = trace.iter().map(|line| line.at_s).fold(0.0, f64::max);
     let lines = path(trace).iter().filter_map(|(stage, name)| {
         let times = times(trace, *stage);
@@ -48,14 +48,14 @@ pub(super) fn entered(trace: &[TraceLine], weight: f64) -> Vec<Line> {
     lines.collect()
 }
 
-fn times(trace: &[TraceLine], stage: Stage) -> Vec<f64> {
+fn times(trace: &[TraceLine], stage: RequestStage) -> Vec<f64> {
     let mut times: Vec<f64> = trace.iter().filter(|line| line.stage == stage).map(|line| line.at_s).collect();
     times.sort_by(f64::total_cmp);
     times
 }
 
 /// How long requests took from one stage to another, seconds, sorted.
-pub(super) fn took(trace: &[TraceLine], from: Stage, to: Stage) -> Vec<f64> {
+pub(super) fn took(trace: &[TraceLine], from: RequestStage, to: RequestStage) -> Vec<f64> {
     let mut begun: BTreeMap<u64, f64> = BTreeMap::new();
     begun.extend(trace.iter().filter(|line| line.stage == from).map(|line| (line.request, line.at_s)));
     let ended = trace.iter().filter(|line| line.stage == to);
@@ -95,11 +95,11 @@ mod tests {
     /// Two requests: the first is sent at 0 s, the second at 1 s; each is planned after 1 s and runs after 4 s.
     fn trace() -> Vec<TraceLine> {
         let steps = [
-            (Stage::Submitted, 0.0),
-            (Stage::Planned, 1.0),
-            (Stage::Received, 1.5),
-            (Stage::Started, 3.5),
-            (Stage::Running, 4.0),
+            (RequestStage::Submitted, 0.0),
+            (RequestStage::Planned, 1.0),
+            (RequestStage::Received, 1.5),
+            (RequestStage::Started, 3.5),
+            (RequestStage::Running, 4.0),
         ];
         let lines = (0..2_u32).flat_map(|request| {
             steps.map(|(stage, after_s)| TraceLine {
@@ -127,9 +127,9 @@ mod tests {
 
     #[test]
     fn the_stage_that_takes_longest_is_named() {
-        let told = slowest(&trace()).unwrap();
+        let text = slowest(&trace()).unwrap();
         assert_eq!(
-            told,
+            text,
             "Requests spend most of their time being started: 2000 ms of 4000 ms in the mean, 50 %."
         );
         assert_eq!(slowest(&[]), None);
@@ -137,8 +137,10 @@ mod tests {
 
     #[test]
     fn where_planners_are_watched_the_decision_is_the_end() {
-        let stages = [Stage::Submitted, Stage::Planning, Stage::Planned, Stage::Placed].into_iter();
-        let line = |(at_s, stage): (usize, Stage)| TraceLine {
+        let stages =
+            [RequestStage::Submitted, RequestStage::Planning, RequestStage::Planned, RequestStage::Placed]
+                .into_iter();
+        let line = |(at_s, stage): (usize, RequestStage)| TraceLine {
             request: 0,
             job: 0,
             stage,
@@ -146,9 +148,9 @@ mod tests {
             clock: stage.clock(),
         };
         let trace: Vec<TraceLine> = stages.enumerate().map(line).collect();
-        let told = slowest(&trace).unwrap();
+        let text = slowest(&trace).unwrap();
         assert_eq!(
-            told,
+            text,
             "Requests spend most of their time waiting for a planner: 300 ms of 500 ms in the mean, 60 %."
         );
         let names: Vec<String> = entered(&trace, 1.0).into_iter().map(|(name, _)| name).collect();
@@ -157,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_distribution_ends_with_all() {
-        assert_eq!(took(&trace(), Stage::Submitted, Stage::Running), [4.0, 4.0]);
+        assert_eq!(took(&trace(), RequestStage::Submitted, RequestStage::Running), [4.0, 4.0]);
         let points = distribution(&[1.0, 2.0, 3.0, 4.0]);
         assert_eq!((points[0], points[POINTS]), ((1.0, 25.0), (4.0, 100.0)));
         assert!(distribution(&[]).is_empty());

@@ -2,8 +2,8 @@
 //!
 //! It drives the scheduler's code alone: what is measured are decisions, not a server.
 
-use super::{Experiment, Kind, Metric, Outcome, Param, Run, RunError, params::same};
-use crate::engine::{Shape, allocation_cycle};
+use super::{Experiment, Metric, Param, ParamKind, Run, RunError, RunOutcome, params::same};
+use crate::engine::{CycleShape, allocation_cycle};
 
 /// Its row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -12,25 +12,25 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     params: &[
         Param {
             name: "nodes",
-            kind: Kind::Count { min: 1, max: 100_000 },
+            kind: ParamKind::Count { min: 1, max: 100_000 },
             about: "Nodes; 3000 as published with --quota",
             defaults: ["1000", "10000", "20000"],
         },
         Param {
             name: "frameworks",
-            kind: Kind::Count { min: 1, max: 10_000 },
+            kind: ParamKind::Count { min: 1, max: 10_000 },
             about: "Number of frameworks; 3000 as published with --quota, each in a role of its own",
             defaults: ["100", "1000", "2000"],
         },
         Param {
             name: "refusing",
-            kind: Kind::Count { min: 0, max: 10_000 },
+            kind: ParamKind::Count { min: 0, max: 10_000 },
             about: "Number of the frameworks with the smallest share that refuse every node",
             defaults: same("0"),
         },
         Param {
             name: "quota",
-            kind: Kind::Switch,
+            kind: ParamKind::Switch,
             about: "Give roles guarantees, nine small ones for each large one",
             defaults: same("false"),
         },
@@ -43,9 +43,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+fn run(run: &Run<'_>) -> Result<RunOutcome, RunError> {
     let params = run.params;
-    let shape = Shape {
+    let shape = CycleShape {
         nodes: params.count("nodes"),
         frameworks: params.count("frameworks"),
         refusing: params.count("refusing"),
@@ -59,7 +59,7 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
         return Err(params.refuse("refusing", "not together with --quota").into());
     }
     let cycles = allocation_cycle(shape);
-    let mut outcome = Outcome::default();
+    let mut outcome = RunOutcome::default();
     outcome.metrics.extend([
         ("cycle_s", cycles.full.as_secs_f64()),
         ("empty_cycle_s", cycles.empty.as_secs_f64()),

@@ -1,10 +1,10 @@
 //! `c2m`: two million allocations on 6,100 nodes. Published by HashiCorp in 2020 for Nomad, on ten regions of a cloud.
 
 use super::{
-    Experiment, Kind, Outcome, Param, Run, RunError,
+    Experiment, Param, ParamKind, Run, RunError, RunOutcome,
     density::small_services,
     load,
-    pace::{self, PublishedPace},
+    published_pace::{self, PublishedPace},
 };
 
 /// Its row in the list.
@@ -14,13 +14,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     params: &[
         Param {
             name: "nodes",
-            kind: Kind::Count { min: 1, max: 200_000 },
+            kind: ParamKind::Count { min: 1, max: 200_000 },
             about: "Simulated nodes",
             defaults: ["100", "6100", "6100"],
         },
         Param {
             name: "tasks",
-            kind: Kind::Count { min: JOB_ALLOCS as u64, max: 10_000_000 },
+            kind: ParamKind::Count { min: JOB_ALLOCS as u64, max: 10_000_000 },
             about: "Allocations, of one task each",
             defaults: ["20000", "200000", "2000000"],
         },
@@ -38,7 +38,7 @@ pub(super) const PUBLISHED: &[PublishedPace] = &[
     PublishedPace { whose: "Nomad 2016, a million on 5,000 nodes", per_s: 3_750.0 },
 ];
 
-fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+fn run(run: &Run<'_>) -> Result<RunOutcome, RunError> {
     let (nodes, tasks) = (run.params.count_u32("nodes"), run.params.count_u32("tasks"));
     if !tasks.is_multiple_of(JOB_ALLOCS) {
         let reason = format!("expected a multiple of {JOB_ALLOCS}, which is what each job has");
@@ -46,6 +46,6 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     }
     let load = small_services(nodes, tasks.div_ceil(nodes), tasks / JOB_ALLOCS, JOB_ALLOCS);
     let mut outcome = load::measure(run, &load)?;
-    outcome.series.plots.insert(0, pace::picture(&outcome.metrics, PUBLISHED));
+    outcome.series.plots.insert(0, published_pace::picture(&outcome.metrics, PUBLISHED));
     Ok(outcome)
 }

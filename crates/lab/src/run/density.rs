@@ -1,4 +1,4 @@
-//! `density`: many small services onto a cluster that they fill to the last place. Published by CoreOS in 2016 for
+//! `density`: many small services onto a cluster that they fill completely. Published by CoreOS in 2016 for
 //! Kubernetes, 30,000 pods onto 1,000 nodes, and kept since as Kubemark's density test.
 
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    Experiment, Kind, Metric, Outcome, Param, Run, RunError,
+    Experiment, Metric, Param, ParamKind, Run, RunError, RunOutcome,
     client::JobTemplate,
-    cluster::NodesAsk,
-    load::{self, Awaited, Load},
+    cluster::NodesParams,
+    load::{self, AwaitedState, LoadParams},
     mock_job::MockJob,
-    pace::{self, PublishedPace},
     params::{SECURE, SERVERS, same},
     profile::Profiling,
+    published_pace::{self, PublishedPace},
 };
 use crate::engine;
 
@@ -24,31 +24,31 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     params: &[
         Param {
             name: "nodes",
-            kind: Kind::Count { min: 1, max: 200_000 },
+            kind: ParamKind::Count { min: 1, max: 200_000 },
             about: "Simulated nodes",
             defaults: ["100", "1000", "1000"],
         },
         Param {
             name: "tasks-per-node",
-            kind: Kind::Count { min: 1, max: 1_000 },
+            kind: ParamKind::Count { min: 1, max: 1_000 },
             about: "Allocations per node, of one task each",
             defaults: same("30"),
         },
         Param {
             name: "jobs",
-            kind: Kind::Count { min: 1, max: 10_000_000 },
+            kind: ParamKind::Count { min: 1, max: 10_000_000 },
             about: "Number of jobs",
             defaults: same("30"),
         },
         Param {
             name: "engine-only",
-            kind: Kind::Switch,
+            kind: ParamKind::Switch,
             about: "Decide in this process, on one processor, without a server",
             defaults: same("false"),
         },
         Param {
             name: "asks",
-            kind: Kind::Count { min: 1, max: ASKS_MAX as u64 },
+            kind: ParamKind::Count { min: 1, max: ASKS_MAX as u64 },
             about: "Different resource requests among the jobs, with --engine-only",
             defaults: same("1"),
         },
@@ -66,7 +66,7 @@ pub(super) const PUBLISHED: &[PublishedPace] = &[
     PublishedPace { whose: "Kubernetes, CoreOS 2016, after", per_s: 51.0 },
 ];
 
-/// What one task asks for. A node has room for exactly as many as there are for each.
+/// What one task requests. A node fits exactly as many as there are for each.
 const TASK_CPU_MHZ: u32 = 100;
 const TASK_MEMORY_MB: u32 = 64;
 const TASK_DISK_MB: u32 = 10;
@@ -81,7 +81,7 @@ const ENGINE_METRICS: &[Metric] = &[
     Metric { name: "engine_apply_ns_per_placement", unit: "ns" },
 ];
 
-fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+fn run(run: &Run<'_>) -> Result<RunOutcome, RunError> {
     let nodes = run.params.count_u32("nodes");
     let each = run.params.count_u32("tasks-per-node");
     let jobs = run.params.count_u32("jobs");
@@ -102,19 +102,19 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     }
     let servers = run.params.count_u32("servers");
     let secure = run.params.switch("secure");
-    let load = Load { servers, secure, ..small_services(nodes, each, jobs, total / jobs) };
+    let load = LoadParams { servers, secure, ..small_services(nodes, each, jobs, total / jobs) };
     let mut outcome = load::measure(run, &load)?;
     if servers > 1 {
         outcome.notes.push(
             "what the server used is what the first of the servers used, which led at the start".into(),
         );
     }
-    outcome.series.plots.insert(0, pace::picture(&outcome.metrics, PUBLISHED));
+    outcome.series.plots.insert(0, published_pace::picture(&outcome.metrics, PUBLISHED));
     outcome.notes.push(format!("every node has room for exactly {each} allocations: the cluster ends full"));
     Ok(outcome)
 }
 
-fn engine_only(run: &Run<'_>, nodes: u32, each: u32, jobs: u32, count: u32) -> Result<Outcome, RunError> {
+fn engine_only(run: &Run<'_>, nodes: u32, each: u32, jobs: u32, count: u32) -> Result<RunOutcome, RunError> {
     let asks = run.params.count_u32("asks");
     let shape = [TASK_CPU_MHZ, TASK_MEMORY_MB, TASK_DISK_MB].map(|of_one| of_one * each);
     let jobs = (0..jobs).map(|number| {
@@ -130,7 +130,7 @@ fn engine_only(run: &Run<'_>, nodes: u32, each: u32, jobs: u32, count: u32) -> R
         let message = format!("{} of {expected} allocations found a place", decisions.placements);
         return Err(RunError::Incomplete(message));
     }
-    let mut outcome = Outcome::default();
+    let mut outcome = RunOutcome::default();
     let each_ns = |duration: Duration| duration.as_nanos() as f64 / expected as f64;
     outcome.metrics.insert("engine_ns_per_placement", each_ns(decisions.planning));
     outcome.metrics.insert("engine_apply_ns_per_placement", each_ns(decisions.applying));
@@ -141,12 +141,12 @@ fn engine_only(run: &Run<'_>, nodes: u32, each: u32, jobs: u32, count: u32) -> R
     Ok(outcome)
 }
 
-/// Jobs of `count` allocations each, for nodes with room for `each` of them.
-pub(super) fn small_services(nodes: u32, each: u32, jobs: u32, count: u32) -> Load {
-    Load {
+/// Jobs of `count` allocations each, for nodes that fit `each` of them.
+pub(super) fn small_services(nodes: u32, each: u32, jobs: u32, count: u32) -> LoadParams {
+    LoadParams {
         servers: 1,
         secure: false,
-        nodes: NodesAsk {
+        nodes: NodesParams {
             count: nodes,
             cpu_mhz: TASK_CPU_MHZ * each,
             memory_mb: TASK_MEMORY_MB * each,
@@ -155,7 +155,7 @@ pub(super) fn small_services(nodes: u32, each: u32, jobs: u32, count: u32) -> Lo
         },
         template: JobTemplate::new(count, small_service(count, TASK_CPU_MHZ, TASK_MEMORY_MB)),
         jobs,
-        awaited: Awaited::Running,
+        awaited: AwaitedState::Running,
         min_healthy: None,
     }
 }

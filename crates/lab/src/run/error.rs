@@ -19,7 +19,7 @@ pub enum RunError {
         "refusing to keep the server's log in {dir}: it is in memory, and what is synced there costs nothing; choose a directory on a disk with --data"
     )]
     InMemory {
-        /// The directory.
+        /// Path of the directory.
         dir: String,
     },
     /// A process cannot be started, or did not get ready.
@@ -30,20 +30,20 @@ pub enum RunError {
         /// The reason, in words.
         reason: String,
     },
-    /// A process ended although nobody asked it to.
-    #[error("{what} ended during the run: {how}; see {told}")]
+    /// A process ended unexpectedly.
+    #[error("{what} ended during the run: {how}; see {log_path}")]
     Ended {
         /// In words, what it concerns.
         what: String,
-        /// How.
+        /// How it ended: its exit status or signal.
         how: String,
         /// The file with what it reported.
-        told: String,
+        log_path: String,
     },
     /// The server refused something, or cannot be reached.
     #[error("{doing}: {reason}")]
     Http {
-        /// What was tried.
+        /// The operation, e.g. `ask for /v1/jobs`.
         doing: String,
         /// Why it failed.
         reason: String,
@@ -51,13 +51,13 @@ pub enum RunError {
     /// Not every task got where it should.
     #[error("{0}")]
     Incomplete(String),
-    /// Somebody asked for the end.
+    /// The run was interrupted by a signal.
     #[error("interrupted")]
     Interrupted,
     /// A file or a socket cannot be used.
     #[error("{doing}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation, e.g. `create /tmp/x`.
         doing: String,
         /// Why it failed.
         source: io::Error,

@@ -36,7 +36,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Dials.
+    /// Opens a connection to the target.
     pub async fn open(target: &Target) -> Result<Self, RunError> {
         let host = target.address.host_and_port();
         let failed = |reason: String| RunError::Http { doing: format!("connect to {host}"), reason };
@@ -90,20 +90,20 @@ impl Connection {
         Ok(items)
     }
 
-    /// Reads text.
+    /// Reads a body as text.
     pub async fn text(&mut self, path: &str) -> Result<String, RunError> {
         let body = self.send(Method::GET, path, Bytes::new()).await?.into_body();
         Ok(String::from_utf8_lossy(&collect(path, body).await?).into_owned())
     }
 
     /// Asks, and reads whatever is answered, refusals included.
-    pub async fn exchange(&mut self, method: Method, path: &str, body: Bytes) -> Result<Reply, RunError> {
+    pub async fn exchange(&mut self, method: Method, path: &str, body: Bytes) -> Result<HttpReply, RunError> {
         let (head, body) = self.send_any(method, path, body).await?.into_parts();
-        Ok(Reply { status: head.status, headers: head.headers, body: collect(path, body).await? })
+        Ok(HttpReply { status: head.status, headers: head.headers, body: collect(path, body).await? })
     }
 
     /// Asks, and reads what is answered; a refusal is an error.
-    pub async fn ask(&mut self, method: Method, path: &str, body: Bytes) -> Result<Bytes, RunError> {
+    pub async fn request(&mut self, method: Method, path: &str, body: Bytes) -> Result<Bytes, RunError> {
         let body = self.send(method, path, body).await?.into_body();
         collect(path, body).await
     }
@@ -128,9 +128,15 @@ impl Connection {
     }
 
     /// Follows a stream of JSON objects, one a line, and gives the connection up for it.
-    pub async fn lines(mut self, path: &str) -> Result<Lines, RunError> {
+    pub async fn lines(mut self, path: &str) -> Result<LineStream, RunError> {
         let body = self.send(Method::GET, path, Bytes::new()).await?.into_body();
-        Ok(Lines { path: path.to_owned(), body, buffer: BytesMut::new(), searched: 0, _connection: self })
+        Ok(LineStream {
+            path: path.to_owned(),
+            body,
+            buffer: BytesMut::new(),
+            searched: 0,
+            _connection: self,
+        })
     }
 
     async fn send(
@@ -146,7 +152,7 @@ impl Connection {
         }
         let (head, body) = response.into_parts();
         let body = collect(path, body).await?;
-        let reply = Reply { status, headers: head.headers, body };
+        let reply = HttpReply { status, headers: head.headers, body };
         Err(failed(path, format!("{status}: {}", reply.text())))
     }
 
@@ -173,15 +179,15 @@ impl Connection {
     }
 }
 
-/// An answer, whatever it says.
-pub(super) struct Reply {
+/// An answer, whatever its status.
+pub(super) struct HttpReply {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-impl Reply {
-    /// What it says, for people; cut where it gets long.
+impl HttpReply {
+    /// Its body as text for messages; cut where it gets long.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).trim().chars().take(REFUSAL_CHARS_MAX).collect()
     }
@@ -200,7 +206,7 @@ fn failed(path: &str, reason: impl std::fmt::Display) -> RunError {
 }
 
 /// A stream of lines.
-pub(super) struct Lines {
+pub(super) struct LineStream {
     path: String,
     body: Incoming,
     buffer: BytesMut,
@@ -210,7 +216,7 @@ pub(super) struct Lines {
     _connection: Connection,
 }
 
-impl Lines {
+impl LineStream {
     /// The next line. It may be called off without a loss.
     pub async fn next(&mut self) -> Result<Bytes, RunError> {
         loop {

@@ -20,11 +20,11 @@ mod launch;
 mod liveness;
 mod load;
 mod mock_job;
-mod pace;
 mod packing;
 mod params;
 mod profile;
 mod progress;
+mod published_pace;
 mod repeat;
 mod restart;
 mod revoke;
@@ -32,7 +32,7 @@ mod scrapes;
 mod soak;
 mod state;
 mod updates;
-mod watch;
+mod usage_sampler;
 mod writes;
 
 use std::{collections::BTreeMap, path::PathBuf};
@@ -42,7 +42,7 @@ use crate::record::{Series, TraceLine};
 pub use audit::{Audit, audit};
 pub use cluster::Target;
 pub use error::RunError;
-pub use params::{Kind, Param, ParamError, Params, Scale};
+pub use params::{Param, ParamError, ParamKind, Params, Scale};
 use progress::Progress;
 pub use repeat::run;
 
@@ -92,8 +92,8 @@ pub struct Experiment {
     pub params: &'static [Param],
     /// What it measures, in one or more lists.
     pub metrics: &'static [&'static [Metric]],
-    /// Does one run.
-    pub run: fn(&Run<'_>) -> Result<Outcome, RunError>,
+    /// The function that does one run.
+    pub run: fn(&Run<'_>) -> Result<RunOutcome, RunError>,
 }
 
 /// Something that is measured.
@@ -112,11 +112,11 @@ pub struct Options {
     pub out: PathBuf,
     /// Gets the servers' data while they run; below `out` unless given.
     pub data: Option<PathBuf>,
-    /// How large.
+    /// Scale of the parameters' defaults.
     pub scale: Scale,
     /// How often; unless given, three times, and once at the small scale.
     pub runs: Option<u32>,
-    /// Makes everything that looks random.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// A server that is there already; unless given, one is started.
     pub target: Option<Target>,
@@ -124,7 +124,7 @@ pub struct Options {
     pub connections: u32,
     /// Find out where the server spends its time.
     pub profile: bool,
-    /// The `berth` binary.
+    /// Path of the `berth` binary that is started.
     pub berth: PathBuf,
 }
 
@@ -135,7 +135,7 @@ pub struct Run<'a> {
     pub params: &'a Params,
     /// What is common to all.
     pub options: &'a Options,
-    /// From 1.
+    /// Number of the run, from 1.
     pub number: u32,
     /// The run's own: others in each run, the same when the experiment is repeated.
     pub seed: u64,
@@ -158,7 +158,7 @@ impl Run<'_> {
 
 /// What one run has shown.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// By the metric's name. What cannot be measured is left out, and a note says why.
     pub metrics: BTreeMap<&'static str, f64>,
     /// The metrics of each of several variants that were run one after the other, by the variant's name.

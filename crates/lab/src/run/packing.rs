@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
-use super::{Experiment, Kind, Metric, Outcome, Param, Run, RunError, params::same};
+use super::{Experiment, Metric, Param, ParamKind, Run, RunError, RunOutcome, params::same};
 use crate::{
-    engine::packing::{POLICIES, Tally, Workload, arrivals, play},
-    traces::{self, published::Published},
+    engine::packing::{POLICIES, PackingResult, Workload, arrivals, play},
+    traces::{self, published::PublishedPacking},
 };
 
 /// Its row in the list.
@@ -17,31 +17,31 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     params: &[
         Param {
             name: "list",
-            kind: Kind::Text("LIST"),
+            kind: ParamKind::Text("LIST"),
             about: "List of pods: default, or the name of a variant",
             defaults: same("default"),
         },
         Param {
             name: "ties",
-            kind: Kind::Choice(&["name", "random"]),
+            kind: ParamKind::Choice(&["name", "random"]),
             about: "Choice among equally good nodes: the first by name, or any",
             defaults: same("name"),
         },
         Param {
             name: "policy",
-            kind: Kind::Choice(&["best-fit", "fgd", "berth"]),
+            kind: ParamKind::Choice(&["best-fit", "fgd", "berth"]),
             about: "Placement policy: berth is that of the server",
             defaults: same("berth"),
         },
         Param {
             name: "traces",
-            kind: Kind::Text("DIR"),
+            kind: ParamKind::Text("DIR"),
             about: "Directory with openb/ of github.com/alibaba/clusterdata; without it, cluster and pods are synthetic",
             defaults: same(""),
         },
         Param {
             name: "arrivals",
-            kind: Kind::Count { min: 1, max: 1_000 },
+            kind: ParamKind::Count { min: 1, max: 1_000 },
             about: "Orders of arrival simulated in each run and averaged",
             defaults: ["2", "10", "10"],
         },
@@ -58,7 +58,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// The seed of the first order of arrival, as published; the others follow.
 const FIRST_SEED: u64 = 42;
 
-fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+fn run(run: &Run<'_>) -> Result<RunOutcome, RunError> {
     let params = run.params;
     let list = params.text("list").unwrap_or_default();
     let dir = params.text("traces").map(Path::new);
@@ -71,9 +71,9 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     let published = dir.map_or(Ok(Vec::new()), |dir| traces::published::of_list(dir, list))?;
     let workload = Workload::new(&nodes.rows, &pods.rows);
     let tallies = play_all(run, &workload);
-    let mean = |of: fn(&Tally) -> f64| tallies.iter().map(of).sum::<f64>() / tallies.len() as f64;
+    let mean = |of: fn(&PackingResult) -> f64| tallies.iter().map(of).sum::<f64>() / tallies.len() as f64;
     let decisions: f64 = tallies.iter().map(|tally| tally.decisions as f64).sum();
-    let mut outcome = Outcome::default();
+    let mut outcome = RunOutcome::default();
     outcome.metrics.extend([
         ("allocated_pct_at_100", mean(|tally| tally.allocated_pct_at_100)),
         ("allocated_pct_at_130", mean(|tally| tally.allocated_pct_at_130)),
@@ -89,7 +89,7 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     Ok(outcome)
 }
 
-fn play_all(run: &Run<'_>, workload: &Workload) -> Vec<Tally> {
+fn play_all(run: &Run<'_>, workload: &Workload) -> Vec<PackingResult> {
     let chosen = run.params.text("policy");
     let policy = POLICIES.iter().find(|policy| Some(policy.name) == chosen).expect("each choice is a policy");
     let random = run.params.text("ties") == Some("random");
@@ -98,8 +98,9 @@ fn play_all(run: &Run<'_>, workload: &Workload) -> Vec<Tally> {
         .collect()
 }
 
-fn compared(published: &Published) -> String {
-    let Published { policy, alloc_pct_at_100, alloc_pct_at_130, unallocated_gpus_at_130, .. } = published;
+fn compared(published: &PublishedPacking) -> String {
+    let PublishedPacking { policy, alloc_pct_at_100, alloc_pct_at_130, unallocated_gpus_at_130, .. } =
+        published;
     format!(
         "published for {policy}, ties by name: {alloc_pct_at_100} % at 100, {alloc_pct_at_130} % at 130, \
          {unallocated_gpus_at_130} GPUs left"
@@ -113,7 +114,7 @@ mod tests {
     #[test]
     fn every_policy_can_be_chosen() {
         let param = EXPERIMENT.params.iter().find(|param| param.name == "policy").unwrap();
-        let Kind::Choice(choices) = param.kind else { panic!("{param:?}") };
+        let ParamKind::Choice(choices) = param.kind else { panic!("{param:?}") };
         assert_eq!(choices, POLICIES.iter().map(|policy| policy.name).collect::<Vec<_>>());
     }
 }

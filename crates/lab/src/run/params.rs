@@ -21,7 +21,7 @@ impl Scale {
     pub const NAMES: [(&'static str, Self); 3] =
         [("small", Self::Small), ("medium", Self::Medium), ("full", Self::Full)];
 
-    /// The name.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, scale)| *scale == self).map_or("", |(name, _)| name)
     }
@@ -33,7 +33,7 @@ pub struct Param {
     /// In kebab case: the flag without its dashes.
     pub name: &'static str,
     /// How its value is written.
-    pub kind: Kind,
+    pub kind: ParamKind,
     /// One line for people.
     pub about: &'static str,
     /// Its value at each scale: small, medium, full; empty for none.
@@ -42,7 +42,7 @@ pub struct Param {
 
 /// How a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ParamKind {
     /// A whole number within limits, both included.
     Count {
         /// The smallest.
@@ -66,7 +66,7 @@ pub const fn same(value: &'static str) -> [&'static str; 3] {
 /// How many servers an experiment's cluster has.
 pub const SERVERS: Param = Param {
     name: "servers",
-    kind: Kind::Count { min: 1, max: 5 },
+    kind: ParamKind::Count { min: 1, max: 5 },
     about: "Number of servers, all on this machine; clients and nodes use the first",
     defaults: same("1"),
 };
@@ -74,7 +74,7 @@ pub const SERVERS: Param = Param {
 /// Whether an experiment's cluster is guarded as one is that strangers can reach.
 pub const SECURE: Param = Param {
     name: "secure",
-    kind: Kind::Switch,
+    kind: ParamKind::Switch,
     about: "Use TLS, agent certificates, ACL tokens and the audit log",
     defaults: same("false"),
 };
@@ -90,10 +90,10 @@ pub struct ParamError {
 
 /// The values of all parameters of an experiment.
 #[derive(Debug, Clone)]
-pub struct Params(Vec<(&'static Param, Option<Value>)>);
+pub struct Params(Vec<(&'static Param, Option<ParamValue>)>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Value {
+enum ParamValue {
     Count(u64),
     Text(String),
     Switch(bool),
@@ -120,7 +120,7 @@ impl Params {
     /// A number that is always there.
     pub fn count(&self, name: &str) -> u64 {
         match self.value(name) {
-            Some(Value::Count(count)) => *count,
+            Some(ParamValue::Count(count)) => *count,
             other => panic!("parameter {name} is no number: {other:?}"),
         }
     }
@@ -138,7 +138,7 @@ impl Params {
     /// A word, if there is one.
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.value(name) {
-            Some(Value::Text(text)) => Some(text),
+            Some(ParamValue::Text(text)) => Some(text),
             None => None,
             other => panic!("parameter {name} is no text: {other:?}"),
         }
@@ -146,13 +146,13 @@ impl Params {
 
     /// Whether it is on.
     pub fn switch(&self, name: &str) -> bool {
-        self.value(name) == Some(&Value::Switch(true))
+        self.value(name) == Some(&ParamValue::Switch(true))
     }
 
     /// An error about one of the parameters.
     pub fn refuse(&self, name: &str, reason: impl Into<String>) -> ParamError {
         let (param, value) = self.find(name);
-        let given = value.as_ref().map(Value::to_json).unwrap_or_default();
+        let given = value.as_ref().map(ParamValue::to_json).unwrap_or_default();
         let given = given.as_str().map_or_else(|| given.to_string(), str::to_owned);
         ParamError { name: param.name, given, reason: reason.into() }
     }
@@ -163,17 +163,17 @@ impl Params {
         named.map(|(param, value)| (param.name.replace('-', "_"), value.to_json())).collect()
     }
 
-    fn value(&self, name: &str) -> Option<&Value> {
+    fn value(&self, name: &str) -> Option<&ParamValue> {
         self.find(name).1.as_ref()
     }
 
-    fn find(&self, name: &str) -> &(&'static Param, Option<Value>) {
+    fn find(&self, name: &str) -> &(&'static Param, Option<ParamValue>) {
         let found = self.0.iter().find(|(param, _)| param.name == name);
         found.unwrap_or_else(|| panic!("the experiment has no parameter {name}"))
     }
 }
 
-impl Value {
+impl ParamValue {
     fn to_json(&self) -> Json {
         match self {
             Self::Count(count) => (*count).into(),
@@ -184,21 +184,21 @@ impl Value {
 }
 
 impl Param {
-    fn read(&self, text: &str) -> Result<Value, ParamError> {
+    fn read(&self, text: &str) -> Result<ParamValue, ParamError> {
         let refuse = |reason: String| ParamError { name: self.name, given: text.to_owned(), reason };
         match self.kind {
-            Kind::Count { min, max } => match text.parse() {
-                Ok(count) if (min..=max).contains(&count) => Ok(Value::Count(count)),
+            ParamKind::Count { min, max } => match text.parse() {
+                Ok(count) if (min..=max).contains(&count) => Ok(ParamValue::Count(count)),
                 _ => Err(refuse(format!("expected a whole number from {min} to {max}"))),
             },
-            Kind::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
-            Kind::Choice(words) => Err(refuse(format!("expected one of {}", words.join(", ")))),
-            Kind::Switch => match text {
-                "true" => Ok(Value::Switch(true)),
-                "false" => Ok(Value::Switch(false)),
+            ParamKind::Choice(words) if words.contains(&text) => Ok(ParamValue::Text(text.to_owned())),
+            ParamKind::Choice(words) => Err(refuse(format!("expected one of {}", words.join(", ")))),
+            ParamKind::Switch => match text {
+                "true" => Ok(ParamValue::Switch(true)),
+                "false" => Ok(ParamValue::Switch(false)),
                 _ => Err(refuse("expected true or false".to_owned())),
             },
-            Kind::Text(_) => Ok(Value::Text(text.to_owned())),
+            ParamKind::Text(_) => Ok(ParamValue::Text(text.to_owned())),
         }
     }
 }
@@ -211,13 +211,18 @@ mod tests {
     const TABLE: &[Param] = &[
         Param {
             name: "nodes",
-            kind: Kind::Count { min: 1, max: 9 },
+            kind: ParamKind::Count { min: 1, max: 9 },
             about: "how many",
             defaults: ["1", "2", "3"],
         },
-        Param { name: "ties", kind: Kind::Choice(&["name", "random"]), about: "", defaults: same("name") },
-        Param { name: "engine-only", kind: Kind::Switch, about: "", defaults: same("false") },
-        Param { name: "list", kind: Kind::Text("LIST"), about: "", defaults: same("") },
+        Param {
+            name: "ties",
+            kind: ParamKind::Choice(&["name", "random"]),
+            about: "",
+            defaults: same("name"),
+        },
+        Param { name: "engine-only", kind: ParamKind::Switch, about: "", defaults: same("false") },
+        Param { name: "list", kind: ParamKind::Text("LIST"), about: "", defaults: same("") },
     ];
 
     fn params(given: &[(&str, &str)]) -> Result<Params, ParamError> {
@@ -236,10 +241,10 @@ mod tests {
 
     #[test]
     fn values_that_cannot_be_are_named() {
-        let told = |given| params(&[given]).unwrap_err().to_string();
-        assert_eq!(told(("nodes", "10")), "--nodes 10: expected a whole number from 1 to 9");
-        assert_eq!(told(("ties", "best")), "--ties best: expected one of name, random");
-        assert_eq!(told(("engine-only", "yes")), "--engine-only yes: expected true or false");
+        let message = |given| params(&[given]).unwrap_err().to_string();
+        assert_eq!(message(("nodes", "10")), "--nodes 10: expected a whole number from 1 to 9");
+        assert_eq!(message(("ties", "best")), "--ties best: expected one of name, random");
+        assert_eq!(message(("engine-only", "yes")), "--engine-only yes: expected true or false");
     }
 
     #[test]

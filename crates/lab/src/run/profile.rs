@@ -10,14 +10,14 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Outcome, Run};
+use super::{Run, RunOutcome};
 
 /// Samples a second; not a round number, so that nothing periodic is always met or always missed.
 const SAMPLES_PER_S: &str = "299";
 /// Bytes of each stack that are kept to be unwound: release binaries have no frame pointers.
 const CALL_GRAPH: &str = "dwarf,8192";
 
-/// A profile, if one was asked for.
+/// A profile, if one was requested.
 #[derive(Debug)]
 pub(super) struct Profiling(Option<Result<Profile, String>>);
 
@@ -30,7 +30,7 @@ impl Profiling {
     }
 
     /// Ends it; the outcome gets its stacks, or why there are none.
-    pub fn end(self, outcome: &mut Outcome) {
+    pub fn end(self, outcome: &mut RunOutcome) {
         match self.0.map(|profile| profile.and_then(Profile::finish)) {
             None => {}
             Some(Ok(stacks)) => outcome.profile = Some(stacks),

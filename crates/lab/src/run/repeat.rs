@@ -1,24 +1,24 @@
-//! Runs an experiment as often as is asked for, and sums up what it has shown.
+//! Runs an experiment as often as requested, and summarizes the results.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
 use serde_json::{Map, Value};
 
 use super::{
-    Experiment, Options, Outcome, Run, RunError,
+    Experiment, Options, Run, RunError, RunOutcome,
     params::{Params, Scale},
     progress::Progress,
 };
 use crate::{
-    record::{Machine, PROFILE_FILE, RunResult, Summary, write_trace},
+    record::{Machine, MetricSummary, PROFILE_FILE, RunResult, write_trace},
     report,
 };
 
-/// Runs where nobody says how many.
+/// Default number of runs.
 const RUNS: u32 = 3;
 const RUNS_SMALL: u32 = 1;
 
-/// Runs an experiment as often as is asked for, and writes what it has shown to `options.out`.
+/// Runs an experiment as often as requested, and writes its results to `options.out`.
 ///
 /// `given` holds the values of the experiment's own parameters, by flag. What went wrong without ending a run is among the
 /// result's failures.
@@ -59,7 +59,7 @@ pub fn run(
 }
 
 /// Its own parameters, and those of all that may change a figure.
-fn all_params(options: &Options, params: &Params, last: &Outcome) -> Map<String, Value> {
+fn all_params(options: &Options, params: &Params, last: &RunOutcome) -> Map<String, Value> {
     let mut all = params.to_json();
     all.insert("scale".to_owned(), options.scale.name().into());
     all.insert("seed".to_owned(), options.seed.into());
@@ -73,7 +73,7 @@ fn all_params(options: &Options, params: &Params, last: &Outcome) -> Map<String,
 }
 
 /// All metrics by name; those of a variant are named `metric[variant]`.
-fn sum_up(experiment: &Experiment, outcomes: &[Outcome]) -> BTreeMap<String, Summary> {
+fn sum_up(experiment: &Experiment, outcomes: &[RunOutcome]) -> BTreeMap<String, MetricSummary> {
     let mut values: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
     for outcome in outcomes {
         let variants = outcome.variants.iter().map(|(variant, metrics)| (variant.as_str(), metrics));
@@ -87,7 +87,7 @@ fn sum_up(experiment: &Experiment, outcomes: &[Outcome]) -> BTreeMap<String, Sum
             panic!("experiment {} measures {name}, which none of its lists names", experiment.name)
         });
         let name = if variant.is_empty() { name.to_owned() } else { format!("{name}[{variant}]") };
-        Some((name, Summary::of(metric.unit, &values)?))
+        Some((name, MetricSummary::of(metric.unit, &values)?))
     });
     summaries.collect()
 }
@@ -102,7 +102,7 @@ fn each_once<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<String> {
     once
 }
 
-fn write(dir: &Path, result: &RunResult, last: &Outcome) -> io::Result<()> {
+fn write(dir: &Path, result: &RunResult, last: &RunOutcome) -> io::Result<()> {
     result.write(dir)?;
     write_trace(dir, &last.trace)?;
     // One of an earlier run would be taken for this one's.
@@ -124,7 +124,7 @@ mod tests {
             let metrics = BTreeMap::from([("rate", run.seed as f64)]);
             let variants = [("fast".to_owned(), BTreeMap::from([("rate", 2.0)]))].into();
             let notes = vec!["always".to_owned(), format!("run {}", run.number)];
-            Ok(Outcome { metrics, variants, notes, ..Outcome::default() })
+            Ok(RunOutcome { metrics, variants, notes, ..RunOutcome::default() })
         },
     };
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    Experiment, Kind, Outcome, Param, Run, RunError,
+    Experiment, Param, ParamKind, Run, RunError, RunOutcome,
     client::JobTemplate,
-    cluster::NodesAsk,
-    load::{self, Awaited, Load},
+    cluster::NodesParams,
+    load::{self, AwaitedState, LoadParams},
     params::{SECURE, same},
 };
 
@@ -24,31 +24,31 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     params: &[
         Param {
             name: "nodes",
-            kind: Kind::Count { min: 1, max: 200_000 },
+            kind: ParamKind::Count { min: 1, max: 200_000 },
             about: "Simulated nodes; at least 100, as each allocation of a job is on another one",
             defaults: ["200", "1000", "1000"],
         },
         Param {
             name: "jobs",
-            kind: Kind::Count { min: 1, max: 100_000 },
+            kind: ParamKind::Count { min: 1, max: 100_000 },
             about: "Jobs, of 100 allocations of two tasks each",
             defaults: ["10", "50", "300"],
         },
         Param {
             name: "spread",
-            kind: Kind::Switch,
+            kind: ParamKind::Switch,
             about: "Spread each job over the nodes' ids instead of asking for distinct hosts",
             defaults: same("false"),
         },
         Param {
             name: "workload",
-            kind: Kind::Choice(&["deploy", "batch", "flapping"]),
+            kind: ParamKind::Choice(&["deploy", "batch", "flapping"]),
             about: "Workload: services that start slowly, short batch jobs, or services that fail and are rescheduled",
             defaults: same("deploy"),
         },
         Param {
             name: "min-healthy-ms",
-            kind: Kind::Count { min: 0, max: 600_000 },
+            kind: ParamKind::Count { min: 0, max: 600_000 },
             about: "Time that an allocation must run to be healthy, in jobs with deployments, in milliseconds",
             defaults: ["1000", "10000", "10000"],
         },
@@ -72,24 +72,24 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Nodes do without something that makes updates few.
 const fn without(name: &'static str, about: &'static str) -> Param {
-    Param { name, kind: Kind::Switch, about, defaults: same("false") }
+    Param { name, kind: ParamKind::Switch, about, defaults: same("false") }
 }
 
 /// Allocations of a job, and tasks of an allocation.
 const JOB_ALLOCS: u32 = 100;
 const TASKS: [&str; 2] = ["task_one", "task_two"];
-/// What one task asks for.
+/// What one task requests.
 const TASK_CPU_MHZ: u32 = 1;
 const TASK_MEMORY_MB: u32 = 10;
 const ALLOC_DISK_MB: u32 = 10;
-/// What agents have to report of a start, besides what the job says.
+/// Events that agents report of a start, besides those of the job's own settings.
 const BEHAVIOUR: [&str; 4] = ["--events", "5", "--event-gap", "100ms..500ms"];
 /// Switches of the nodes that are this experiment's too.
 const WITHOUT: [&str; 3] = ["no-priority", "no-shared-buffer", "no-adaptive"];
-/// Nodes have this many times the room that the jobs need: they are never full.
-const ROOM: u32 = 4;
+/// Nodes have this many times the resources that the jobs need: they are never full.
+const HEADROOM: u32 = 4;
 
-fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+fn run(run: &Run<'_>) -> Result<RunOutcome, RunError> {
     let params = run.params;
     let (nodes, jobs) = (params.count_u32("nodes"), params.count_u32("jobs"));
     if nodes < JOB_ALLOCS && !params.switch("spread") {
@@ -98,13 +98,13 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     }
     let (awaited, config, note) = workload(params.text("workload").unwrap_or_default());
     let min_healthy = Duration::from_millis(params.count("min-healthy-ms"));
-    let min_healthy = Some(min_healthy).filter(|_| awaited == Awaited::Running);
+    let min_healthy = Some(min_healthy).filter(|_| awaited == AwaitedState::Running);
     let without = WITHOUT.into_iter().filter(|name| params.switch(name)).map(|name| format!("--{name}"));
-    let each = (jobs * JOB_ALLOCS).div_ceil(nodes) * ROOM;
-    let load = Load {
+    let each = (jobs * JOB_ALLOCS).div_ceil(nodes) * HEADROOM;
+    let load = LoadParams {
         servers: 1,
         secure: params.switch("secure"),
-        nodes: NodesAsk {
+        nodes: NodesParams {
             count: nodes,
             cpu_mhz: each * TASK_CPU_MHZ * 2,
             memory_mb: each * TASK_MEMORY_MB * 2,
@@ -121,22 +121,22 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     Ok(outcome)
 }
 
-/// What is waited for, how tasks behave, and what must be said of it.
-fn workload(name: &str) -> (Awaited, Value, &'static str) {
+/// The awaited state, how tasks behave, and the note for the result.
+fn workload(name: &str) -> (AwaitedState, Value, &'static str) {
     match name {
         "batch" => (
-            Awaited::Complete,
+            AwaitedState::Complete,
             json!({"run_for": "100ms"}),
             "every task runs for 0.1 s; the run ends when a client has seen every allocation complete",
         ),
         "flapping" => (
-            Awaited::Failed,
+            AwaitedState::Failed,
             json!({"run_for": "200ms", "exit_code": 1, "exit_err_msg": "error on exit"}),
             "every task fails after 0.2 s, four times in all; the run ends when a client has seen every allocation \
              fail for good",
         ),
         _ => (
-            Awaited::Running,
+            AwaitedState::Running,
             json!({
                 "run_for": "24h",
                 "kill_after": "3s",
@@ -151,7 +151,7 @@ fn workload(name: &str) -> (Awaited, Value, &'static str) {
     }
 }
 
-fn job(awaited: Awaited, config: &Value, spread: bool, min_healthy: Option<Duration>) -> Value {
+fn job(awaited: AwaitedState, config: &Value, spread: bool, min_healthy: Option<Duration>) -> Value {
     const SECOND_NS: u64 = 1_000_000_000;
     let tasks = TASKS.map(|name| {
         json!({
@@ -185,6 +185,6 @@ fn job(awaited: Awaited, config: &Value, spread: bool, min_healthy: Option<Durat
     } else {
         group["Constraints"] = json!([{"Operand": "distinct_hosts", "RTarget": "true"}]);
     }
-    let job_type = if awaited == Awaited::Complete { "batch" } else { "service" };
+    let job_type = if awaited == AwaitedState::Complete { "batch" } else { "service" };
     json!({"Type": job_type, "Datacenters": ["*"], "TaskGroups": [group]})
 }

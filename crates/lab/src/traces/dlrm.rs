@@ -18,9 +18,9 @@ pub enum Role {
     Gpu,
 }
 
-/// What an instance asks for. Its limits are left out: all that is guaranteed is what it asks for.
+/// An instance, with what it requests. Its limits are left out: only requests are guaranteed.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Instance {
+pub struct DlrmInstance {
     /// Unique.
     #[serde(rename = "instance_sn")]
     pub name: String,
@@ -50,7 +50,7 @@ pub struct Instance {
     /// When it came: seconds since the trace began; none when it was there before.
     #[serde(rename = "creation_time")]
     pub created_s: Option<f64>,
-    /// When it got its place: seconds since the trace began; none when it was there before.
+    /// When it was placed: seconds since the trace began; none when it was there before.
     #[serde(rename = "scheduled_time")]
     pub scheduled_s: Option<f64>,
     /// When it was gone: seconds since the trace began; none when it outlived the trace.
@@ -62,7 +62,7 @@ pub struct Instance {
 ///
 /// # Errors
 /// When `dir/dlrm/disaggregated_DLRM_trace.csv` cannot be read.
-pub fn instances(dir: &Path) -> Result<Trace<Instance>, TraceError> {
+pub fn instances(dir: &Path) -> Result<Trace<DlrmInstance>, TraceError> {
     table::read(dir, "dlrm/disaggregated_DLRM_trace.csv")
 }
 

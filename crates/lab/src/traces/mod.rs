@@ -3,7 +3,7 @@
 //! Recorded traces are public but not ours to carry. `--traces DIR` names a folder with `openb/` (the node and pod lists
 //! of `cluster-trace-gpu-v2023` in github.com/alibaba/clusterdata), `dlrm/` (the disaggregated DLRM trace, v2025, of the
 //! same repository) and `philly/` (jobs of github.com/msr-fiddle/philly-traces as one table). Without it, [`generate`]
-//! makes up a cluster and arrivals, and [`Source`] says so in every result.
+//! makes up a cluster and arrivals, and [`TraceSource`] says so in every result.
 
 pub mod dlrm;
 pub mod generate;
@@ -18,7 +18,7 @@ pub use table::TraceError;
 
 /// Where rows come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum TraceSource {
     /// A file of a recorded trace, as `openb/openb_pod_list_default.csv`.
     Recorded(String),
     /// Made up.
@@ -28,7 +28,7 @@ pub enum Source {
     },
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for TraceSource {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Recorded(file) => write!(out, "recorded {file}"),
@@ -41,7 +41,7 @@ impl fmt::Display for Source {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace<T> {
     /// For the result.
-    pub source: Source,
+    pub source: TraceSource,
     /// In the order of the file.
     pub rows: Vec<T>,
 }
@@ -50,7 +50,7 @@ pub struct Trace<T> {
 ///
 /// # Errors
 /// When the recorded list cannot be read.
-pub fn gpu_nodes(dir: Option<&Path>, seed: u64) -> Result<Trace<openb::Node>, TraceError> {
+pub fn gpu_nodes(dir: Option<&Path>, seed: u64) -> Result<Trace<openb::OpenbNode>, TraceError> {
     match dir {
         Some(dir) => openb::nodes(dir, openb::NodeList::Gpu),
         None => Ok(generate::nodes(seed, generate::NODES)),
@@ -61,7 +61,7 @@ pub fn gpu_nodes(dir: Option<&Path>, seed: u64) -> Result<Trace<openb::Node>, Tr
 ///
 /// # Errors
 /// When the recorded list cannot be read.
-pub fn gpu_pods(dir: Option<&Path>, list: &str, seed: u64) -> Result<Trace<openb::Pod>, TraceError> {
+pub fn gpu_pods(dir: Option<&Path>, list: &str, seed: u64) -> Result<Trace<openb::OpenbPod>, TraceError> {
     match dir {
         Some(dir) => openb::pods(dir, list),
         None => Ok(generate::pods(seed, generate::PODS)),

@@ -8,7 +8,7 @@ use super::{Trace, TraceError, table};
 
 /// A node.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Node {
+pub struct OpenbNode {
     /// Unique in its list.
     #[serde(rename = "sn")]
     pub name: String,
@@ -24,9 +24,9 @@ pub struct Node {
     pub gpu_model: String,
 }
 
-/// What somebody asked for.
+/// A pod, with what it requests.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Pod {
+pub struct OpenbPod {
     /// Unique in its list.
     pub name: String,
     /// Thousandths of a core.
@@ -44,7 +44,7 @@ pub struct Pod {
     /// When it came: seconds since the trace began. Lists derived from others leave out the times.
     #[serde(default, rename = "creation_time")]
     pub created_s: Option<u64>,
-    /// When the cluster found room for it, if it did: seconds since the trace began.
+    /// When the cluster placed it, if it did: seconds since the trace began.
     #[serde(default, rename = "scheduled_time")]
     pub scheduled_s: Option<u64>,
     /// When it was gone: seconds since the trace began.
@@ -52,7 +52,7 @@ pub struct Pod {
     pub deleted_s: Option<u64>,
 }
 
-impl Pod {
+impl OpenbPod {
     /// Thousandths of GPUs in all.
     pub fn gpu_milli_total(&self) -> u64 {
         u64::from(self.gpus) * u64::from(self.gpu_milli)
@@ -72,7 +72,7 @@ pub enum NodeList {
 ///
 /// # Errors
 /// When the list is not in `dir/openb`, or cannot be read.
-pub fn nodes(dir: &Path, list: NodeList) -> Result<Trace<Node>, TraceError> {
+pub fn nodes(dir: &Path, list: NodeList) -> Result<Trace<OpenbNode>, TraceError> {
     let list = match list {
         NodeList::Gpu => "gpu_node",
         NodeList::All => "all_node",
@@ -85,6 +85,6 @@ pub fn nodes(dir: &Path, list: NodeList) -> Result<Trace<Node>, TraceError> {
 ///
 /// # Errors
 /// When the list is not in `dir/openb`, or cannot be read.
-pub fn pods(dir: &Path, list: &str) -> Result<Trace<Pod>, TraceError> {
+pub fn pods(dir: &Path, list: &str) -> Result<Trace<OpenbPod>, TraceError> {
     table::read(dir, &format!("openb/openb_pod_list_{list}.csv"))
 }

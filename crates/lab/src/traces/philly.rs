@@ -12,7 +12,7 @@ use super::{Trace, TraceError, table};
 
 /// A job: so many GPUs at once, or none.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Job {
+pub struct PhillyJob {
     /// When it came: seconds since the Unix epoch, the trace's local time read as UTC.
     #[serde(rename = "timestamp", deserialize_with = "seconds")]
     pub submitted_s: u64,
@@ -30,8 +30,8 @@ pub struct Job {
 ///
 /// # Errors
 /// When `dir/philly/philly.sia.csv` cannot be read.
-pub fn jobs(dir: &Path) -> Result<Trace<Job>, TraceError> {
-    let mut trace: Trace<Job> = table::read(dir, "philly/philly.sia.csv")?;
+pub fn jobs(dir: &Path) -> Result<Trace<PhillyJob>, TraceError> {
+    let mut trace: Trace<PhillyJob> = table::read(dir, "philly/philly.sia.csv")?;
     trace.rows.sort_by_key(|job| job.submitted_s);
     Ok(trace)
 }

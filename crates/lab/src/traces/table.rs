@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use csv::{ErrorKind, StringRecord};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
-use super::{Source, Trace};
+use super::{Trace, TraceSource};
 
 /// More rows than any public trace that is small enough to be read as a whole.
 const ROWS_MAX: usize = 10_000_000;
@@ -18,7 +18,7 @@ pub enum TraceError {
     Read {
         /// The path.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
     /// It does not have the shape of a table.
@@ -60,7 +60,7 @@ pub(super) fn read<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Trace<
         }
         rows.push(record.deserialize(Some(&names)).map_err(|error| wrong(&file, &names, &record, &error))?);
     }
-    Ok(Trace { source: Source::Recorded(name.to_owned()), rows })
+    Ok(Trace { source: TraceSource::Recorded(name.to_owned()), rows })
 }
 
 fn line(record: &StringRecord) -> u64 {

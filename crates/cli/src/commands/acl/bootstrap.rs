@@ -6,21 +6,21 @@ use clap::Args;
 use crate::{
     failure::{Exit, Failure},
     remote::Remote,
-    show::Print,
+    show::PrintArgs,
     source,
 };
 
 /// Arguments of `acl bootstrap`.
 #[derive(Debug, Args)]
-pub struct Bootstrap {
+pub struct AclBootstrapArgs {
     /// File with the secret of the token, `-` for standard input; by default one is generated
     #[arg(value_name = "FILE")]
     secret: Option<String>,
     #[command(flatten)]
-    print: Print,
+    print: PrintArgs,
 }
 
-impl Bootstrap {
+impl AclBootstrapArgs {
     /// Asks for it and prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let bootstrap_secret = match &self.secret {
@@ -30,7 +30,7 @@ impl Bootstrap {
                 .trim()
                 .to_owned(),
         };
-        let asked = AclBootstrap { bootstrap_secret };
-        self.print.print(&remote.bootstrap_acl(&asked).await?)
+        let request = AclBootstrap { bootstrap_secret };
+        self.print.print(&remote.bootstrap_acl(&request).await?)
     }
 }

@@ -11,22 +11,21 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 
 /// What can be done about who may do what.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum AclCommand {
     /// Get the first token: it may do everything, and is shown once
-    Bootstrap(bootstrap::Bootstrap),
+    Bootstrap(bootstrap::AclBootstrapArgs),
     /// Policies: what those may do who have them
     #[command(subcommand)]
-    Policy(policy::Verb),
+    Policy(policy::PolicyCommand),
     /// Roles: policies under one name
     #[command(subcommand)]
-    Role(role::Verb),
+    Role(role::RoleCommand),
     /// Tokens: what callers show
     #[command(subcommand)]
-    Token(token::Verb),
+    Token(token::TokenCommand),
 }
 
-impl Verb {
-    /// Runs the command.
+impl AclCommand {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = global.remote()?;
         match self {

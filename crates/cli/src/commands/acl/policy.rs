@@ -4,30 +4,29 @@ use berth_api::http::{AclPolicy, AclPolicyJob, AclPolicyStub};
 use clap::{Args, Subcommand};
 
 use crate::{
-    ask::Ask,
+    confirm::ConfirmArgs,
     failure::{Exit, Failure},
-    filter::Filter,
+    filter::FilterArgs,
     output::{self, Column, Fields, Layout, Table, View, sections},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
     source,
 };
 
 /// What can be done with policies.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum PolicyCommand {
     /// List the policies
-    List(List),
+    List(PolicyListArgs),
     /// Show one policy with its rules
-    Info(Info),
+    Info(PolicyInfoArgs),
     /// Create or replace a policy from a file
-    Apply(Apply),
+    Apply(PolicyApplyArgs),
     /// Delete a policy: tokens and roles lose its rights at once
-    Delete(Delete),
+    Delete(PolicyDeleteArgs),
 }
 
-impl Verb {
-    /// Runs the command.
+impl PolicyCommand {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
             Self::List(list) => {
@@ -44,26 +43,26 @@ impl Verb {
 
 /// Arguments of `acl policy list`.
 #[derive(Debug, Args)]
-pub struct List {
+pub struct PolicyListArgs {
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// Arguments of `acl policy info`.
 #[derive(Debug, Args)]
-pub struct Info {
+pub struct PolicyInfoArgs {
     /// The policy's name
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// Arguments of `acl policy apply`.
 #[derive(Debug, Args)]
-pub struct Apply {
+pub struct PolicyApplyArgs {
     /// Name: letters, digits, dashes and underscores; `anonymous` applies to requests without a token
     #[arg(value_name = "NAME")]
     name: String,
@@ -84,7 +83,7 @@ pub struct Apply {
     task: Option<String>,
 }
 
-impl Apply {
+impl PolicyApplyArgs {
     fn attached(&self, remote: &Remote) -> Option<AclPolicyJob> {
         let text = |name: &Option<String>| name.clone().unwrap_or_default();
         self.job.as_ref().map(|job| AclPolicyJob {
@@ -100,7 +99,7 @@ impl Apply {
         let (_, warnings) = berth_jobfile::parse_policy(&source, file)
             .map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))?;
         if !warnings.is_empty() {
-            output::tell(&warnings.to_string());
+            output::eprint_line(&warnings.to_string());
         }
         let rules = String::from_utf8(source)
             .map_err(|_| Failure::new(Exit::Failed, format!("{file} holds no text")))?;
@@ -112,26 +111,26 @@ impl Apply {
             ..AclPolicy::default()
         };
         remote.put_acl_policy(&policy).await?;
-        output::tell(&format!("policy {} is written", self.name));
+        output::eprint_line(&format!("policy {} is written", self.name));
         Ok(())
     }
 }
 
 /// Arguments of `acl policy delete`.
 #[derive(Debug, Args)]
-pub struct Delete {
+pub struct PolicyDeleteArgs {
     /// The policy's name
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
-    ask: Ask,
+    confirm: ConfirmArgs,
 }
 
-impl Delete {
+impl PolicyDeleteArgs {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        self.ask.on_terminal("delete policy", &self.name, &self.name)?;
+        self.confirm.on_terminal("delete policy", &self.name, &self.name)?;
         remote.delete_acl_policy(&self.name).await?;
-        output::tell(&format!("policy {} is deleted", self.name));
+        output::eprint_line(&format!("policy {} is deleted", self.name));
         Ok(())
     }
 }

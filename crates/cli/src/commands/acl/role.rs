@@ -4,29 +4,28 @@ use berth_api::http::{AclLink, AclRole};
 use clap::{Args, Subcommand};
 
 use crate::{
-    ask::Ask,
+    confirm::ConfirmArgs,
     failure::{Exit, Failure},
-    filter::Filter,
+    filter::FilterArgs,
     output::{self, Column, Fields, Layout, Table, View},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// What can be done with roles.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum RoleCommand {
     /// List the roles
-    List(List),
+    List(RoleListArgs),
     /// Show one role
-    Info(Info),
+    Info(RoleInfoArgs),
     /// Create a role, or change its policies
-    Apply(Apply),
+    Apply(RoleApplyArgs),
     /// Delete a role: tokens lose its rights at once
-    Delete(Delete),
+    Delete(RoleDeleteArgs),
 }
 
-impl Verb {
-    /// Runs the command.
+impl RoleCommand {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
             Self::List(list) => {
@@ -41,16 +40,16 @@ impl Verb {
 
 /// Arguments of `acl role list`.
 #[derive(Debug, Args)]
-pub struct List {
+pub struct RoleListArgs {
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// Arguments of `acl role info`.
 #[derive(Debug, Args)]
-pub struct Info {
+pub struct RoleInfoArgs {
     /// Name or id of the role
     #[arg(value_name = "NAME|ID")]
     name: String,
@@ -58,14 +57,14 @@ pub struct Info {
     #[arg(long)]
     by_name: bool,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl Info {
+impl RoleInfoArgs {
     async fn read(&self, remote: &Remote) -> Result<AclRole, Failure> {
         match remote.acl_role_named(&self.name).await {
             Err(failure) if failure.exit() == Exit::NotFound && !self.by_name => {
-                // What is said of a name that is none is the better answer of two.
+                // Of two errors, the one about the name is the more useful.
                 remote.acl_role(&self.name).await.map_err(|_| failure)
             }
             role => role,
@@ -75,7 +74,7 @@ impl Info {
 
 /// Arguments of `acl role apply`.
 #[derive(Debug, Args)]
-pub struct Apply {
+pub struct RoleApplyArgs {
     /// Name: letters, digits, dashes and underscores
     #[arg(value_name = "NAME")]
     name: String,
@@ -87,7 +86,7 @@ pub struct Apply {
     description: String,
 }
 
-impl Apply {
+impl RoleApplyArgs {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = match remote.acl_role_named(&self.name).await {
             Ok(role) => role.id,
@@ -102,27 +101,27 @@ impl Apply {
             ..AclRole::default()
         };
         remote.put_acl_role(&role).await?;
-        output::tell(&format!("role {} is written", self.name));
+        output::eprint_line(&format!("role {} is written", self.name));
         Ok(())
     }
 }
 
 /// Arguments of `acl role delete`.
 #[derive(Debug, Args)]
-pub struct Delete {
+pub struct RoleDeleteArgs {
     /// The role's name
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
-    ask: Ask,
+    confirm: ConfirmArgs,
 }
 
-impl Delete {
+impl RoleDeleteArgs {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let role = remote.acl_role_named(&self.name).await?;
-        self.ask.on_terminal("delete role", &self.name, &self.name)?;
+        self.confirm.on_terminal("delete role", &self.name, &self.name)?;
         remote.delete_acl_role(&role.id).await?;
-        output::tell(&format!("role {} is deleted", self.name));
+        output::eprint_line(&format!("role {} is deleted", self.name));
         Ok(())
     }
 }

@@ -4,34 +4,33 @@ use berth_api::http::{AclLink, AclToken, AclTtl, Time};
 use clap::{Args, Subcommand};
 
 use crate::{
-    ask::Ask,
+    confirm::ConfirmArgs,
     failure::Failure,
-    filter::Filter,
+    filter::FilterArgs,
     output::{self, Column, Fields, Layout, Table, View},
     remote::Remote,
-    show::{Print, Show},
+    show::{PrintArgs, ShowArgs},
 };
 
 /// What can be done with tokens.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum TokenCommand {
     /// List the tokens, without their secrets
-    List(List),
+    List(TokenListArgs),
     /// Show one token, without its secret
-    Info(Info),
+    Info(TokenInfoArgs),
     /// Show the token that is shown to the server
     #[command(name = "self")]
-    Own(Own),
+    Own(TokenSelfArgs),
     /// Make a token; its secret is shown once
-    Create(Create),
+    Create(TokenCreateArgs),
     /// Change a token's name, policies and roles; what is not named is taken away
-    Update(Update),
+    Update(TokenUpdateArgs),
     /// Revoke a token: what it allowed ends within a second
-    Delete(Delete),
+    Delete(TokenDeleteArgs),
 }
 
-impl Verb {
-    /// Runs the command.
+impl TokenCommand {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
             Self::List(list) => {
@@ -50,33 +49,33 @@ impl Verb {
 
 /// Arguments of `acl token self`.
 #[derive(Debug, Args)]
-pub struct Own {
+pub struct TokenSelfArgs {
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// Arguments of `acl token list`.
 #[derive(Debug, Args)]
-pub struct List {
+pub struct TokenListArgs {
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// Arguments of `acl token info`.
 #[derive(Debug, Args)]
-pub struct Info {
+pub struct TokenInfoArgs {
     /// The token's accessor, which is no secret
     #[arg(value_name = "ACCESSOR")]
     accessor: String,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// What a token may do.
 #[derive(Debug, Args)]
-struct Grants {
+struct TokenGrants {
     /// Description
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     name: String,
@@ -91,7 +90,7 @@ struct Grants {
     role_ids: Vec<String>,
 }
 
-impl Grants {
+impl TokenGrants {
     fn token(&self) -> AclToken {
         let named = self.roles.iter().map(|name| AclLink::named(name));
         let by_id = self.role_ids.iter().map(|id| AclLink { id: id.clone(), ..AclLink::default() });
@@ -106,9 +105,9 @@ impl Grants {
 
 /// Arguments of `acl token create`.
 #[derive(Debug, Args)]
-pub struct Create {
+pub struct TokenCreateArgs {
     #[command(flatten)]
-    grants: Grants,
+    grants: TokenGrants,
     /// `client`, with the rights of its policies, or `management`, with all rights
     #[arg(long = "type", value_name = "TYPE", default_value = "client")]
     token_type: String,
@@ -119,10 +118,10 @@ pub struct Create {
     #[arg(long)]
     global: bool,
     #[command(flatten)]
-    print: Print,
+    print: PrintArgs,
 }
 
-impl Create {
+impl TokenCreateArgs {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let token = AclToken {
             token_type: self.token_type.clone(),
@@ -136,17 +135,17 @@ impl Create {
 
 /// Arguments of `acl token update`.
 #[derive(Debug, Args)]
-pub struct Update {
+pub struct TokenUpdateArgs {
     /// The token's accessor
     #[arg(value_name = "ACCESSOR")]
     accessor: String,
     #[command(flatten)]
-    grants: Grants,
+    grants: TokenGrants,
     #[command(flatten)]
-    print: Print,
+    print: PrintArgs,
 }
 
-impl Update {
+impl TokenUpdateArgs {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let old = remote.acl_token(&self.accessor).await?;
         let token = AclToken { accessor_id: old.accessor_id, global: old.global, ..self.grants.token() };
@@ -156,19 +155,19 @@ impl Update {
 
 /// Arguments of `acl token delete`.
 #[derive(Debug, Args)]
-pub struct Delete {
+pub struct TokenDeleteArgs {
     /// The token's accessor
     #[arg(value_name = "ACCESSOR")]
     accessor: String,
     #[command(flatten)]
-    ask: Ask,
+    confirm: ConfirmArgs,
 }
 
-impl Delete {
+impl TokenDeleteArgs {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        self.ask.on_terminal("revoke token", &self.accessor, &self.accessor)?;
+        self.confirm.on_terminal("revoke token", &self.accessor, &self.accessor)?;
         remote.delete_acl_token(&self.accessor).await?;
-        output::tell(&format!("token {} is revoked", self.accessor));
+        output::eprint_line(&format!("token {} is revoked", self.accessor));
         Ok(())
     }
 }

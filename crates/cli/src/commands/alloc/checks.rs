@@ -11,7 +11,7 @@ use crate::{
     failure::Failure,
     output::{Cell, Column, Layout, Table, View, age, now_ns},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Nanoseconds of a second.
@@ -19,28 +19,27 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// Arguments of `alloc checks`.
 #[derive(Debug, Args)]
-pub struct Checks {
+pub struct AllocChecksArgs {
     /// Id or prefix of the allocation
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// Checks by their ids.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-struct Known(BTreeMap<String, AllocCheck>);
+struct AllocChecks(BTreeMap<String, AllocCheck>);
 
-impl Checks {
-    /// Prints it.
+impl AllocChecksArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_allocation(&self.id).await?;
-        self.show.show(remote, async |remote| remote.allocation_checks(&id).await.map(Known)).await
+        self.show.show(remote, async |remote| remote.allocation_checks(&id).await.map(AllocChecks)).await
     }
 }
 
-impl View for Known {
+impl View for AllocChecks {
     fn text(&self, layout: Layout) -> String {
         if self.0.is_empty() {
             return "The allocation has ended, or its services have no checks.\n".to_owned();

@@ -3,21 +3,21 @@
 use berth_api::http::AllocFileInfo;
 use clap::Args;
 
-use super::{OfJob, print, tail};
+use super::{OfJobArgs, print, tail};
 use crate::{
     complete,
     failure::{Exit, Failure},
     output::{Cell, Column, Layout, RawOutput, Table, View, bytes, clean, rfc3339},
     remote::{Remote, StreamRead, StreamSource, StreamStart},
-    show::Show,
+    show::ShowArgs,
 };
 
-/// Lines shown with `-tail` when nobody says how many.
+/// Lines shown with `-tail` by default.
 const TAIL_LINES: usize = 10;
 
 /// Arguments of `alloc fs`.
 #[derive(Debug, Args)]
-pub struct Fs {
+pub struct AllocFsArgs {
     /// Id or prefix of the allocation; with `-job` that of a job
     #[arg(value_name = "ALLOC", add = complete::jobs_or_allocations())]
     id: String,
@@ -25,7 +25,7 @@ pub struct Fs {
     #[arg(value_name = "PATH", default_value = "/")]
     path: String,
     #[command(flatten)]
-    of_job: OfJob,
+    of_job: OfJobArgs,
     /// Show the file's attributes instead of its content
     #[arg(long)]
     stat: bool,
@@ -45,15 +45,14 @@ pub struct Fs {
     #[arg(short = 'H')]
     machine: bool,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl Fs {
-    /// Prints it.
+impl AllocFsArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let alloc = self.of_job.find(remote, &self.id).await?;
         let file = remote.file(&alloc, &self.path).await?;
-        let listing = |files| Listing { files, machine: self.machine };
+        let listing = |files| FileListing { files, machine: self.machine };
         if self.stat {
             let read = async |remote: &Remote| Ok(listing(vec![remote.file(&alloc, &self.path).await?]));
             return self.show.show(remote, read).await;
@@ -102,18 +101,18 @@ impl Fs {
 }
 
 /// Files, and whether a program reads about them.
-struct Listing {
+struct FileListing {
     files: Vec<AllocFileInfo>,
     machine: bool,
 }
 
-impl serde::Serialize for Listing {
+impl serde::Serialize for FileListing {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.files.serialize(serializer)
     }
 }
 
-impl View for Listing {
+impl View for FileListing {
     fn text(&self, layout: Layout) -> String {
         let columns =
             [Column::text("mode"), Column::number("size"), Column::text("modified"), Column::id("name")];

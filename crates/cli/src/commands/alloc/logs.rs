@@ -3,40 +3,39 @@
 use berth_api::http::StreamFrame;
 use clap::Args;
 
-use super::{OfJob, tail};
+use super::{OfJobArgs, tail};
 use crate::{
     complete,
     failure::{Exit, Failure},
-    output::{RawOutput, clean, tell},
+    output::{RawOutput, clean, eprint_line},
     remote::{Remote, StreamRead, StreamSource, StreamStart, only_task},
 };
 
-/// What a server says of a file that has become shorter than what was read of it.
+/// The event of a file that has become shorter than the offset that was read.
 const TRUNCATED: &str = "file truncated";
-/// Lines shown with `-tail` when nobody says how many.
+/// Lines shown with `-tail` by default.
 const TAIL_LINES: usize = 10;
 
 /// Arguments of `alloc logs`.
 #[derive(Debug, Args)]
-pub struct Logs {
+pub struct AllocLogsArgs {
     /// Id or prefix of the allocation; with -job that of a job
     #[arg(value_name = "ALLOC|JOB", add = complete::jobs_or_allocations())]
     id: String,
     #[command(flatten)]
-    of_job: OfJob,
+    of_job: OfJobArgs,
     #[command(flatten)]
     options: LogOptions,
 }
 
-impl Logs {
-    /// Prints it.
+impl AllocLogsArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let alloc = self.of_job.find(remote, &self.id).await?;
         self.options.print(remote, &alloc).await
     }
 }
 
-/// Which part of an allocation's output is wanted.
+/// Which part of an allocation's output to read.
 #[derive(Debug, Clone, Args)]
 pub struct LogOptions {
     /// Task; optional if there is only one
@@ -114,12 +113,12 @@ impl LogOptions {
         Ok(())
     }
 
-    /// The name of the stream that is wanted.
+    /// The name of the stream to read.
     pub fn stream(&self) -> &'static str {
         if self.stderr { "stderr" } else { "stdout" }
     }
 
-    /// Whether what is written from now on is wanted, too.
+    /// Whether to follow what is written from now on.
     pub fn follows(&self) -> bool {
         self.follow
     }
@@ -150,7 +149,7 @@ pub(super) fn data(frame: StreamFrame) -> Result<Vec<u8>, Failure> {
     match frame.file_event.as_str() {
         "" => {}
         // It goes on with the new beginning.
-        TRUNCATED => tell("the file was cut, and is read from its beginning"),
+        TRUNCATED => eprint_line("the file was cut, and is read from its beginning"),
         event => return Err(Failure::new(Exit::Failed, format!("it ends here: {}", clean(event)))),
     }
     Ok(frame.data)

@@ -1,7 +1,6 @@
 //! `berth alloc`: single allocations of a job, and their logs.
 
 mod checks;
-mod ends;
 mod exec;
 mod fs;
 mod logs;
@@ -13,44 +12,44 @@ mod stats;
 pub mod status;
 mod stop;
 pub mod tail;
-mod which;
+mod task_arg;
+mod task_exits;
 
 use clap::Subcommand;
 
 use crate::{failure::Failure, global::Global, remote::block_on};
 
-pub use ends::{Ends, is_live, last_exit};
 pub use exec::ExecOptions;
 pub use logs::{LogOptions, print};
-pub use of_job::OfJob;
+pub use of_job::OfJobArgs;
 pub use ports::ports;
 pub use stats::usage_cells;
+pub use task_exits::{TaskExits, is_live, last_exit};
 
 /// What can be done with allocations.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum AllocCommand {
     /// Show an allocation: its tasks, and what happened to them
-    Status(status::Status),
+    Status(status::AllocStatusArgs),
     /// Print what a task wrote
-    Logs(logs::Logs),
+    Logs(logs::AllocLogsArgs),
     /// Look at its files: list a directory, print a file
-    Fs(fs::Fs),
+    Fs(fs::AllocFsArgs),
     /// Show the results of the checks of its services
-    Checks(checks::Checks),
+    Checks(checks::AllocChecksArgs),
     /// Run a command within a task
-    Exec(exec::Exec),
+    Exec(exec::AllocExecArgs),
     /// Stop an allocation; its job gets another one in its place
-    Stop(stop::Stop),
+    Stop(stop::AllocStopArgs),
     /// Restart tasks where they are; their restart policy does not count it
-    Restart(restart::Restart),
+    Restart(restart::AllocRestartArgs),
     /// Send a signal to tasks
-    Signal(signal::Signal),
+    Signal(signal::AllocSignalArgs),
     /// Show what the tasks use right now
-    Stats(stats::Stats),
+    Stats(stats::AllocStatsArgs),
 }
 
-impl Verb {
-    /// Runs the command.
+impl AllocCommand {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = global.remote()?;
         match self {

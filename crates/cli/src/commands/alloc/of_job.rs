@@ -1,4 +1,4 @@
-//! An id that is an allocation's or, with `-job`, a job's: the newest of its allocations is meant.
+//! An id of an allocation or, with `-job`, of a job, which stands for the newest of its allocations.
 
 use clap::Args;
 
@@ -9,7 +9,7 @@ use crate::{
 
 /// Whether the id is a job's, and which of its groups is meant.
 #[derive(Debug, Args)]
-pub struct OfJob {
+pub struct OfJobArgs {
     /// Take the id as a job's, and choose its newest allocation, a running one if there is any
     #[arg(long)]
     job: bool,
@@ -18,7 +18,7 @@ pub struct OfJob {
     group: Option<String>,
 }
 
-impl OfJob {
+impl OfJobArgs {
     /// The whole id of the allocation that an id of one begins, or with `-job` of the job's newest.
     pub async fn find(&self, remote: &Remote, id: &str) -> Result<String, Failure> {
         if !self.job {
@@ -35,7 +35,7 @@ impl OfJob {
         self.newest(remote, id).await
     }
 
-    /// Whether one allocation is meant, of whatever the id is.
+    /// Whether the id stands for a single allocation.
     pub fn is_given(&self) -> bool {
         self.job
     }

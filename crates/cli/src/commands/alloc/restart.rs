@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::which::Which;
+use super::task_arg::TaskArg;
 use crate::{
     complete,
     failure::{Exit, Failure},
@@ -12,12 +12,12 @@ use crate::{
 
 /// Arguments of `alloc restart`.
 #[derive(Debug, Args)]
-pub struct Restart {
+pub struct AllocRestartArgs {
     /// Id or prefix of the allocation
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
     #[command(flatten)]
-    which: Which,
+    task: TaskArg,
     /// Restart tasks that completed as well
     #[arg(long)]
     all_tasks: bool,
@@ -26,10 +26,10 @@ pub struct Restart {
     verbose: bool,
 }
 
-impl Restart {
+impl AllocRestartArgs {
     /// Asks for it; the restart policy does not count it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let task = self.which.task().unwrap_or_default();
+        let task = self.task.task().unwrap_or_default();
         if self.all_tasks && !task.is_empty() {
             let text = "-all-tasks restarts every task: leave it or the task's name out";
             return Err(Failure::new(Exit::Usage, text));
@@ -38,8 +38,8 @@ impl Restart {
         remote.restart_tasks(&id, task, self.all_tasks).await?;
         let what = if task.is_empty() { "its tasks".to_owned() } else { format!("task {}", clean(task)) };
         let id = output::id(&id, self.verbose);
-        output::tell(&format!("allocation {id} restarts {what}"));
-        output::tell(&format!("next: berth alloc status {id}"));
+        output::eprint_line(&format!("allocation {id} restarts {what}"));
+        output::eprint_line(&format!("next: berth alloc status {id}"));
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::which::Which;
+use super::task_arg::TaskArg;
 use crate::{
     complete,
     failure::Failure,
@@ -12,12 +12,12 @@ use crate::{
 
 /// Arguments of `alloc signal`.
 #[derive(Debug, Args)]
-pub struct Signal {
+pub struct AllocSignalArgs {
     /// Id or prefix of the allocation
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
     #[command(flatten)]
-    which: Which,
+    task: TaskArg,
     /// Signal, e.g. SIGHUP
     #[arg(short = 's', value_name = "SIGNAL", default_value = "SIGKILL")]
     signal: String,
@@ -26,11 +26,11 @@ pub struct Signal {
     verbose: bool,
 }
 
-impl Signal {
+impl AllocSignalArgs {
     /// Sends it to the task that is named, or to all that run.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_allocation(&self.id).await?;
-        let task = self.which.task().unwrap_or_default();
+        let task = self.task.task().unwrap_or_default();
         remote.signal_tasks(&id, task, &self.signal).await?;
         let what = if task.is_empty() { "the tasks".to_owned() } else { format!("task {}", clean(task)) };
         let message = format!(
@@ -38,7 +38,7 @@ impl Signal {
             output::id(&id, self.verbose),
             clean(&self.signal)
         );
-        output::tell(&message);
+        output::eprint_line(&message);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     failure::Failure,
     output::{Column, Layout, Table, View},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Bytes of a MiB.
@@ -16,16 +16,15 @@ const MIB: f64 = 1_048_576.0;
 
 /// Arguments of `alloc stats`.
 #[derive(Debug, Args)]
-pub struct Stats {
+pub struct AllocStatsArgs {
     /// Id or prefix of the allocation
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl Stats {
-    /// Prints it.
+impl AllocStatsArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_allocation(&self.id).await?;
         self.show.show(remote, async |remote| remote.allocation_usage(&id).await).await
@@ -56,10 +55,11 @@ impl View for AllocResourceUsage {
 /// Cpu in MHz and percent, and memory; a dash for what nobody has measured.
 pub fn usage_cells(usage: &ResourceUsage) -> [String; 3] {
     let (cpu, memory) = (&usage.cpu_stats, &usage.memory_stats);
-    let told = |measured: &[String], text: String| if measured.is_empty() { "-".to_owned() } else { text };
+    let measured_text =
+        |measured: &[String], text: String| if measured.is_empty() { "-".to_owned() } else { text };
     [
-        told(&cpu.measured, format!("{:.0} MHz", cpu.total_ticks)),
-        told(&cpu.measured, format!("{:.1} %", cpu.percent)),
-        told(&memory.measured, format!("{:.1} MiB", memory.usage as f64 / MIB)),
+        measured_text(&cpu.measured, format!("{:.0} MHz", cpu.total_ticks)),
+        measured_text(&cpu.measured, format!("{:.1} %", cpu.percent)),
+        measured_text(&memory.measured, format!("{:.1} MiB", memory.usage as f64 / MIB)),
     ]
 }

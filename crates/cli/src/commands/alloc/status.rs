@@ -5,19 +5,19 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::{
-    commands::alloc::Ends,
+    commands::alloc::TaskExits,
     complete,
     failure::Failure,
     output::{
         Column, Fields, Layout, Table, Tone, View, age, clean, lasting, now_ns, rfc3339, sections, short_id,
     },
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Arguments of `alloc status`.
 #[derive(Debug, Args)]
-pub struct Status {
+pub struct AllocStatusArgs {
     /// Id or prefix of the allocation
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
@@ -25,11 +25,10 @@ pub struct Status {
     #[arg(long)]
     short: bool,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl Status {
-    /// Prints it.
+impl AllocStatusArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_allocation(&self.id).await?;
         print(remote, &self.show, &id, self.short).await
@@ -37,18 +36,18 @@ impl Status {
 }
 
 /// Prints the allocation with that whole id.
-pub async fn print(remote: &Remote, show: &Show, id: &str, short: bool) -> Result<(), Failure> {
+pub async fn print(remote: &Remote, show: &ShowArgs, id: &str, short: bool) -> Result<(), Failure> {
     if short {
-        return show.show(remote, async |remote| remote.allocation(id).await.map(Brief)).await;
+        return show.show(remote, async |remote| remote.allocation(id).await.map(AllocSummary)).await;
     }
     show.show(remote, async |remote| remote.allocation(id).await).await
 }
 
-/// An allocation without what happened in it.
+/// An allocation without its tasks' events.
 #[derive(Serialize)]
-struct Brief(Allocation);
+struct AllocSummary(Allocation);
 
-impl View for Brief {
+impl View for AllocSummary {
     fn text(&self, layout: Layout) -> String {
         fields(layout, &self.0)
     }
@@ -134,10 +133,10 @@ fn reschedules(layout: Layout, alloc: &Allocation) -> String {
     if table.is_empty() { String::new() } else { table.render() }
 }
 
-/// A task: a line that says how it fares, and its history.
+/// A task: a line with its status, and its events.
 fn task(layout: Layout, name: &str, state: &TaskState) -> String {
     let failed = if state.failed { ", failed" } else { "" };
-    let ends = Ends::of_task(state);
+    let ends = TaskExits::of_task(state);
     let last = ends.exit.map_or_else(String::new, |exit| format!(", last {exit}"));
     let restarts = match ends.restarts {
         0 => String::new(),
@@ -146,8 +145,8 @@ fn task(layout: Layout, name: &str, state: &TaskState) -> String {
     };
     let mut table = Table::new(layout, &["time", "event", "description"].map(Column::text));
     for event in &state.events {
-        let said = if event.display_message.is_empty() { &event.message } else { &event.display_message };
-        table.row([rfc3339(event.time).into(), (&event.kind).into(), said.into()]);
+        let message = if event.display_message.is_empty() { &event.message } else { &event.display_message };
+        table.row([rfc3339(event.time).into(), (&event.kind).into(), message.into()]);
     }
     let history = if table.is_empty() { String::new() } else { table.render() };
     let tone = if state.failed { Tone::Bad } else { Tone::of_status(&state.state) };

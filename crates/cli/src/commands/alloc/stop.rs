@@ -12,14 +12,14 @@ use crate::{
     remote::Remote,
 };
 
-/// It is decided by then what takes its place, unless the servers have much to do.
+/// By then the replacement is decided, unless the servers are busy.
 const DECIDED_WITHIN: Duration = Duration::from_secs(10);
-/// Between two looks.
+/// Between two polls.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
 /// Arguments of `alloc stop`.
 #[derive(Debug, Args)]
-pub struct Stop {
+pub struct AllocStopArgs {
     /// Id or prefix of the allocation
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
@@ -32,24 +32,27 @@ pub struct Stop {
     verbose: bool,
 }
 
-impl Stop {
-    /// Asks for it, prints the evaluation's id, and says what takes its place.
+impl AllocStopArgs {
+    /// Stops it, prints the evaluation's id, and the replacement.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_allocation(&self.id).await?;
         let stopped = remote.stop_allocation(&id).await?;
-        output::tell(&format!("allocation {} is stopping, evaluation:", output::id(&id, self.verbose)));
+        output::eprint_line(&format!(
+            "allocation {} is stopping, evaluation:",
+            output::id(&id, self.verbose)
+        ));
         output::print(&format!("{}\n", stopped.eval_id))?;
         if self.detach {
             return Ok(());
         }
         if let Some(decided) = decided(remote, &id, &stopped.eval_id).await? {
-            output::tell(&decided);
+            output::eprint_line(&decided);
         }
         Ok(())
     }
 }
 
-/// What takes the place of an allocation that is stopped, or why nothing does yet. None when nobody knows.
+/// The replacement of an allocation that is stopped, or why there is none yet. None when that is unknown.
 async fn decided(remote: &Remote, id: &str, eval: &str) -> Result<Option<String>, Failure> {
     let until = Instant::now() + DECIDED_WITHIN;
     let eval = loop {
@@ -60,7 +63,7 @@ async fn decided(remote: &Remote, id: &str, eval: &str) -> Result<Option<String>
                 let why = "it is not decided yet what takes its place";
                 return Ok(Some(format!("{why}: see `berth eval status {}`", short_id(eval))));
             }
-            // It was done with and forgotten already.
+            // It was garbage-collected already.
             Err(failure) if failure.exit() == Exit::NotFound => return Ok(None),
             Err(failure) => return Err(failure),
         }

@@ -1,4 +1,4 @@
-//! The last lines of a log or a file. Only bytes can be asked for, so more and more of them are, until they hold enough lines.
+//! The last lines of a log or a file. The API takes an offset in bytes, so a growing window is read until it holds enough lines.
 
 use super::logs::data;
 use crate::{
@@ -6,30 +6,30 @@ use crate::{
     remote::{Remote, StreamRead, StreamStart},
 };
 
-/// How long a line is taken to be at first.
+/// Assumed length of a line for the first read.
 const LINE_BYTES: u64 = 256;
-/// How much more is asked for each time.
+/// Factor by which the window grows with each read.
 const GROWTH: u64 = 8;
-/// More of a log is never held.
+/// Largest window: no more of a log is held in memory.
 const WINDOW_BYTES_MAX: u64 = 64 << 20;
 
 /// The end of a log.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct End {
+pub struct LogTail {
     /// The last lines.
     pub bytes: Vec<u8>,
-    /// What is written after them stands here.
+    /// Offset in bytes behind them, where following continues.
     pub offset: u64,
 }
 
 /// The last lines of a log, or all of it when there are fewer.
-pub async fn last_lines(remote: &Remote, read: &StreamRead<'_>, lines: usize) -> Result<End, Failure> {
+pub async fn last_lines(remote: &Remote, read: &StreamRead<'_>, lines: usize) -> Result<LogTail, Failure> {
     let mut window = LINE_BYTES.saturating_mul(lines as u64).clamp(LINE_BYTES, WINDOW_BYTES_MAX);
     loop {
         let from = StreamStart::BeforeEnd(window);
         let (start, bytes) = read_all(remote, &StreamRead { from, follow: false, ..read.clone() }).await?;
         if let Some(tail) = tail(&bytes, lines, start == 0 || window == WINDOW_BYTES_MAX) {
-            return Ok(End { bytes: tail.to_vec(), offset: start + bytes.len() as u64 });
+            return Ok(LogTail { bytes: tail.to_vec(), offset: start + bytes.len() as u64 });
         }
         window = (window * GROWTH).min(WINDOW_BYTES_MAX);
     }

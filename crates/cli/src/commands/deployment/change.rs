@@ -12,7 +12,7 @@ use crate::{
 
 /// Which deployment.
 #[derive(Debug, Args)]
-struct Which {
+struct DeploymentArg {
     /// Id or prefix of the deployment
     #[arg(value_name = "DEPLOYMENT", add = complete::deployments())]
     id: String,
@@ -26,9 +26,9 @@ struct Which {
 
 /// Arguments of `deployment promote`.
 #[derive(Debug, Args)]
-pub struct Promote {
+pub struct DeploymentPromoteArgs {
     #[command(flatten)]
-    which: Which,
+    deployment: DeploymentArg,
     /// Only this group; repeatable
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
@@ -36,88 +36,88 @@ pub struct Promote {
 
 /// Arguments of `deployment fail`.
 #[derive(Debug, Args)]
-pub struct Fail {
+pub struct DeploymentFailArgs {
     #[command(flatten)]
-    which: Which,
+    deployment: DeploymentArg,
 }
 
 /// Arguments of `deployment pause`.
 #[derive(Debug, Args)]
-pub struct Pause {
+pub struct DeploymentPauseArgs {
     #[command(flatten)]
-    which: Which,
+    deployment: DeploymentArg,
 }
 
 /// Arguments of `deployment resume`.
 #[derive(Debug, Args)]
-pub struct Resume {
+pub struct DeploymentResumeArgs {
     #[command(flatten)]
-    which: Which,
+    deployment: DeploymentArg,
 }
 
 /// Arguments of `deployment unblock`.
 #[derive(Debug, Args)]
-pub struct Unblock {
+pub struct DeploymentUnblockArgs {
     #[command(flatten)]
-    which: Which,
+    deployment: DeploymentArg,
 }
 
-impl Promote {
+impl DeploymentPromoteArgs {
     /// Promotes it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let id = remote.find_deployment(&self.which.id).await?;
-        self.which.tell(&id, "promoted", &remote.promote(&id, &self.group).await?);
+        let id = remote.find_deployment(&self.deployment.id).await?;
+        self.deployment.print_change(&id, "promoted", &remote.promote(&id, &self.group).await?);
         Ok(())
     }
 }
 
-impl Fail {
+impl DeploymentFailArgs {
     /// Gives it up.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let id = remote.find_deployment(&self.which.id).await?;
-        self.which.tell(&id, "marked as failed", &remote.fail_deployment(&id).await?);
+        let id = remote.find_deployment(&self.deployment.id).await?;
+        self.deployment.print_change(&id, "marked as failed", &remote.fail_deployment(&id).await?);
         Ok(())
     }
 }
 
-impl Pause {
+impl DeploymentPauseArgs {
     /// Holds it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let id = remote.find_deployment(&self.which.id).await?;
-        self.which.tell(&id, "paused", &remote.pause_deployment(&id, true).await?);
+        let id = remote.find_deployment(&self.deployment.id).await?;
+        self.deployment.print_change(&id, "paused", &remote.pause_deployment(&id, true).await?);
         Ok(())
     }
 }
 
-impl Resume {
+impl DeploymentResumeArgs {
     /// Lets it go on, as far as it may: canaries hold it up all the same.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let id = remote.find_deployment(&self.which.id).await?;
-        self.which.tell(&id, "resumed", &remote.pause_deployment(&id, false).await?);
+        let id = remote.find_deployment(&self.deployment.id).await?;
+        self.deployment.print_change(&id, "resumed", &remote.pause_deployment(&id, false).await?);
         let deployment = remote.deployment(&id).await?;
         let mut groups = deployment.task_groups.values();
         if groups.any(|group| group.is_canarying() && !group.auto_promote) {
             let id = short_id(&id);
-            output::tell(&format!("it waits for its promotion; next: berth deployment promote {id}"));
+            output::eprint_line(&format!("it waits for its promotion; next: berth deployment promote {id}"));
         }
         Ok(())
     }
 }
 
-impl Unblock {
+impl DeploymentUnblockArgs {
     /// Lets it go on.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let id = remote.find_deployment(&self.which.id).await?;
-        self.which.tell(&id, "unblocked", &remote.unblock_deployment(&id).await?);
+        let id = remote.find_deployment(&self.deployment.id).await?;
+        self.deployment.print_change(&id, "unblocked", &remote.unblock_deployment(&id).await?);
         Ok(())
     }
 }
 
-impl Which {
-    fn tell(&self, id: &str, deed: &str, changed: &DeploymentChanged) {
+impl DeploymentArg {
+    fn print_change(&self, id: &str, action: &str, changed: &DeploymentChanged) {
         let back =
             changed.reverted_job_version.map(|version| format!(", back to version {version} of its job"));
         let id = output::id(id, self.verbose);
-        output::tell(&format!("deployment {id} is {deed}{}", back.unwrap_or_default()));
+        output::eprint_line(&format!("deployment {id} is {action}{}", back.unwrap_or_default()));
     }
 }

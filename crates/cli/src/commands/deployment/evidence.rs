@@ -67,7 +67,7 @@ impl Evidence {
         };
         // What could be read is worth showing.
         let _ = evidence.read_logs(remote).await;
-        evidence.log_said()
+        evidence.log_lines()
     }
 
     async fn read_logs(&mut self, remote: &Remote) -> Result<(), Failure> {
@@ -90,28 +90,28 @@ impl Evidence {
         Ok(text.lines().map(|line| line[..line.floor_char_boundary(LINE_BYTES_MAX)].to_owned()).collect())
     }
 
-    /// What there is to say, a line for each.
-    pub fn said(&self) -> Vec<String> {
+    /// For people, one line per finding.
+    pub fn report_lines(&self) -> Vec<String> {
         let Self { group, alloc_id, reason, .. } = self;
         let alloc = short_id(alloc_id);
-        let mut said =
+        let mut report_lines =
             vec![format!("allocation {alloc} of group {} is unhealthy: {}", clean(group), clean(reason))];
-        said.extend(self.log_said());
+        report_lines.extend(self.log_lines());
         if !self.log_error.is_empty() {
-            said.push(format!("its log cannot be read: {}", clean(&self.log_error)));
+            report_lines.push(format!("its log cannot be read: {}", clean(&self.log_error)));
         }
-        said
+        report_lines
     }
 
-    fn log_said(&self) -> Vec<String> {
-        let mut said = Vec::new();
+    fn log_lines(&self) -> Vec<String> {
+        let mut report_lines = Vec::new();
         for (stream, lines) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
             if !lines.is_empty() {
-                said.push(format!("the last lines of {stream} of task {}:", clean(&self.task)));
-                said.extend(lines.iter().map(|line| format!("  {}", clean(line))));
+                report_lines.push(format!("the last lines of {stream} of task {}:", clean(&self.task)));
+                report_lines.extend(lines.iter().map(|line| format!("  {}", clean(line))));
             }
         }
-        said
+        report_lines
     }
 }
 
@@ -127,7 +127,7 @@ fn culprit(deployment: &Deployment) -> Option<(&String, &UnhealthyAlloc)> {
     unhealthy().find(is_named).or_else(|| unhealthy().next())
 }
 
-/// The task that fares worst: one that has failed, or else has started most often.
+/// The least healthy task: one that has failed, or else has restarted most often.
 fn troubled(alloc: &Allocation) -> Option<String> {
     let states = alloc.task_states.iter().flatten();
     let worst = |(_, state): &(&String, &TaskState)| (state.failed, state.restarts);

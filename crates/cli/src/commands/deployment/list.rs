@@ -7,22 +7,22 @@ use clap::Args;
 
 use crate::{
     failure::Failure,
-    filter::Filter,
+    filter::FilterArgs,
     output::{Cell, Column, Layout, Table, View, age, now_ns},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Arguments of `deployment list`.
 #[derive(Debug, Args)]
-pub struct List {
+pub struct DeploymentListArgs {
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl List {
+impl DeploymentListArgs {
     /// Prints them, the newest first.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         list(&self.show, &self.filter.of(remote)).await
@@ -30,7 +30,7 @@ impl List {
 }
 
 /// Prints all that the server lists, the newest first.
-pub(super) async fn list(show: &Show, remote: &Remote) -> Result<(), Failure> {
+pub(super) async fn list(show: &ShowArgs, remote: &Remote) -> Result<(), Failure> {
     let read = async |remote: &Remote| {
         let mut deployments = remote.deployments().await?;
         deployments.sort_by_key(|deployment| Reverse(deployment.create_index));

@@ -13,25 +13,24 @@ pub use evidence::Evidence;
 
 /// What can be done with deployments.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum DeploymentCommand {
     /// List deployments
-    List(list::List),
+    List(list::DeploymentListArgs),
     /// Show a deployment: how far each group has come
-    Status(status::Status),
+    Status(status::DeploymentStatusArgs),
     /// Promote a deployment's canaries: they replace the old allocations
-    Promote(change::Promote),
+    Promote(change::DeploymentPromoteArgs),
     /// Fail a deployment; with `auto_revert`, go back to the last stable version
-    Fail(change::Fail),
+    Fail(change::DeploymentFailArgs),
     /// Pause a deployment
-    Pause(change::Pause),
+    Pause(change::DeploymentPauseArgs),
     /// Resume a paused deployment
-    Resume(change::Resume),
+    Resume(change::DeploymentResumeArgs),
     /// Unblock a deployment that waits for other regions
-    Unblock(change::Unblock),
+    Unblock(change::DeploymentUnblockArgs),
 }
 
-impl Verb {
-    /// Runs the command.
+impl DeploymentCommand {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = global.remote()?;
         match self {

@@ -10,23 +10,23 @@ use crate::{
     failure::Failure,
     output::{Cell, Column, Fields, Layout, Table, View, age, now_ns, rfc3339, sections},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Arguments of `deployment status`.
 #[derive(Debug, Args)]
-pub struct Status {
+pub struct DeploymentStatusArgs {
     /// Id or prefix of the deployment; all deployments by default
     #[arg(value_name = "DEPLOYMENT", add = complete::deployments())]
     id: Option<String>,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// All that `deployment status` shows.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Detail {
+struct DeploymentDetail {
     deployment: Deployment,
     allocations: Vec<AllocationStub>,
     /// What it failed by.
@@ -34,8 +34,7 @@ struct Detail {
     evidence: Option<Evidence>,
 }
 
-impl Status {
-    /// Prints it.
+impl DeploymentStatusArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let Some(id) = &self.id else { return list::list(&self.show, remote).await };
         print(remote, &self.show, &remote.find_deployment(id).await?).await
@@ -43,19 +42,19 @@ impl Status {
 }
 
 /// Prints the deployment with that whole id.
-pub async fn print(remote: &Remote, show: &Show, id: &str) -> Result<(), Failure> {
+pub async fn print(remote: &Remote, show: &ShowArgs, id: &str) -> Result<(), Failure> {
     let read = async |remote: &Remote| {
         let (deployment, allocations) =
             tokio::try_join!(remote.deployment(id), remote.deployment_allocations(id))?;
         let evidence = Evidence::of(remote, &deployment).await;
-        Ok(Detail { deployment, allocations, evidence })
+        Ok(DeploymentDetail { deployment, allocations, evidence })
     };
     show.show(remote, read).await
 }
 
-impl View for Detail {
+impl View for DeploymentDetail {
     fn text(&self, layout: Layout) -> String {
-        let evidence = self.evidence.as_ref().map(|evidence| evidence.said().join("\n") + "\n");
+        let evidence = self.evidence.as_ref().map(|evidence| evidence.report_lines().join("\n") + "\n");
         let parts = [self.fields(layout), self.groups(layout), self.allocations(layout)];
         sections(parts.into_iter().chain(evidence))
     }
@@ -65,7 +64,7 @@ impl View for Detail {
     }
 }
 
-impl Detail {
+impl DeploymentDetail {
     fn fields(&self, layout: Layout) -> String {
         let (of, now) = (&self.deployment, now_ns());
         Fields::new(layout)

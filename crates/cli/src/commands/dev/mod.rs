@@ -1,6 +1,6 @@
 //! `berth dev`: a server, or several, and an agent in one process, for trying things out.
 
-mod found;
+mod capabilities;
 mod leftovers;
 mod scratch;
 mod simulated;
@@ -11,7 +11,7 @@ use berth_server::Server;
 use clap::Args;
 use tokio::sync::oneshot;
 
-use self::{scratch::Scratch, simulated::SimulatedNodes};
+use self::{scratch::ScratchDir, simulated::SimulatedNodes};
 use super::{agent, server};
 use crate::{
     daemon::{self, StopSignal},
@@ -22,7 +22,7 @@ use crate::{
 
 /// Servers and an agent to run.
 #[derive(Debug, Args)]
-pub struct Command {
+pub struct DevCommand {
     #[command(flatten)]
     settings: DevArgs,
     /// Number of servers, each with its own state: three tolerate the loss of one
@@ -30,8 +30,8 @@ pub struct Command {
     servers: u8,
 }
 
-impl Command {
-    /// Runs them until they are asked to stop.
+impl DevCommand {
+    /// Runs them until a signal to stop.
     pub fn run(&self) -> Result<(), Failure> {
         let settings = self.settings.load()?;
         settings.node.check_paths()?;
@@ -43,7 +43,7 @@ async fn serve(settings: &Settings, servers: u8, feed: LogFeed) -> Result<(), Fa
     daemon::raise_open_files();
     let mut stop = StopSignal::listen()?;
     leftovers::end(settings).await?;
-    let scratch = Scratch::open(settings.data_dir.as_deref())?;
+    let scratch = ScratchDir::open(settings.data_dir.as_deref())?;
     let server = match server::start(settings, scratch.path(), feed.clone()).await {
         Ok(server) => server,
         Err(failure) => {
@@ -70,7 +70,7 @@ async fn serve(settings: &Settings, servers: u8, feed: LogFeed) -> Result<(), Fa
 async fn start_others(
     settings: &Settings,
     first: &Server,
-    scratch: &Scratch,
+    scratch: &ScratchDir,
     servers: u8,
     feed: &LogFeed,
 ) -> Result<Vec<Server>, Failure> {
@@ -89,7 +89,7 @@ async fn work(
     settings: &Settings,
     server: &Server,
     others: &[Server],
-    scratch: &Scratch,
+    scratch: &ScratchDir,
     log_feed: LogFeed,
     stop: &mut StopSignal,
 ) -> Result<(), Failure> {
@@ -137,14 +137,14 @@ fn agent_result(
 }
 
 /// Jobs can be placed from the moment on when a node is ready; so this is when the line is printed.
-async fn say_when_ready(settings: &Settings, server: &Server, scratch: &Scratch) -> Result<(), Failure> {
+async fn say_when_ready(settings: &Settings, server: &Server, scratch: &ScratchDir) -> Result<(), Failure> {
     let address: Address = server.http_addr().to_string().parse().map_err(|error| {
         Failure::new(
             Exit::Failed,
             format!("the server listens on an address that clients cannot read: {error}"),
         )
     })?;
-    output::tell(&found::summary(&server.node_ready().await));
+    output::eprint_line(&capabilities::summary(&server.node_ready().await));
     let flag = if address == Address::default() { String::new() } else { format!("--address {address} ") };
     let dir = scratch.path().display();
     let fate = if scratch.is_temporary() { ", removed on exit" } else { "" };

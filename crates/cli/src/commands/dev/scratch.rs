@@ -11,12 +11,12 @@ use crate::{
 pub(super) const PREFIX: &str = "berth-dev-";
 
 /// The data directory of `berth dev`.
-pub(super) struct Scratch {
+pub(super) struct ScratchDir {
     path: PathBuf,
     temporary: bool,
 }
 
-impl Scratch {
+impl ScratchDir {
     /// The given directory, or a fresh one.
     pub fn open(given: Option<&Path>) -> Result<Self, Failure> {
         match given {

@@ -29,7 +29,7 @@ impl SimulatedNodes {
         Ok(Self { child: Some((child, lifeline)) })
     }
 
-    /// Completes when the child has ended although nobody asked it to.
+    /// Completes when the child has ended unexpectedly.
     pub async fn ended(&mut self) -> Failure {
         let Some((child, _)) = &mut self.child else { return std::future::pending().await };
         match child.wait().await {

@@ -6,10 +6,10 @@ use clap::{Args, builder::PossibleValuesParser};
 use crate::{
     complete,
     failure::Failure,
-    filter::{Filter, PageStart},
+    filter::{FilterArgs, PageStartArgs},
     output::{Cell, Column, Layout, Table, View, age, now_ns},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// What an evaluation can be.
@@ -19,7 +19,7 @@ const LISTED_DEFAULT: u32 = 200;
 
 /// Arguments of `eval list`.
 #[derive(Debug, Args)]
-pub struct List {
+pub struct EvalListArgs {
     /// Only of this job
     #[arg(long, value_name = "JOB", add = complete::jobs())]
     job: Option<String>,
@@ -30,15 +30,14 @@ pub struct List {
     #[arg(long = "per-page", short_alias = 'n', value_name = "COUNT", default_value_t = LISTED_DEFAULT)]
     most: u32,
     #[command(flatten)]
-    begin: PageStart,
+    begin: PageStartArgs,
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl List {
-    /// Prints them.
+impl EvalListArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let (job, status) = (self.job.as_deref(), self.status.as_deref());
         let remote = self.begin.of(&self.filter.of(remote), Some(self.most));

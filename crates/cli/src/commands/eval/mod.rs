@@ -9,15 +9,14 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 
 /// What can be done with evaluations.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum EvalCommand {
     /// List evaluations
-    List(list::List),
+    List(list::EvalListArgs),
     /// Show an evaluation: what it placed, and what it could not
-    Status(status::Status),
+    Status(status::EvalStatusArgs),
 }
 
-impl Verb {
-    /// Runs the command.
+impl EvalCommand {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = global.remote()?;
         match self {

@@ -11,17 +11,17 @@ use crate::{
     failure::Failure,
     output::{Cell, Column, Fields, Layout, Table, View, age, funnels, now_ns, sections},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Arguments of `eval status`.
 #[derive(Debug, Args)]
-pub struct Status {
+pub struct EvalStatusArgs {
     /// Id or prefix of the evaluation
     #[arg(value_name = "EVALUATION", add = complete::evaluations())]
     id: String,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// All that `eval status` shows.
@@ -33,15 +33,14 @@ struct EvalDetail {
     allocations: Vec<AllocationStub>,
 }
 
-impl Status {
-    /// Prints it.
+impl EvalStatusArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         print(remote, &self.show, &remote.find_evaluation(&self.id).await?).await
     }
 }
 
 /// Prints the evaluation with that whole id.
-pub async fn print(remote: &Remote, show: &Show, id: &str) -> Result<(), Failure> {
+pub async fn print(remote: &Remote, show: &ShowArgs, id: &str) -> Result<(), Failure> {
     let read = async |remote: &Remote| {
         let (evaluation, plans, allocations) = tokio::try_join!(
             remote.evaluation(id),
@@ -98,7 +97,7 @@ impl EvalDetail {
         if table.is_empty() { String::new() } else { table.render() }
     }
 
-    /// One that was made again says why.
+    /// Why it was created, for one that repeats another.
     fn plans(&self, layout: Layout) -> String {
         if self.plans.is_empty() {
             return String::new();

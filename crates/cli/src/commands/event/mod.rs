@@ -8,13 +8,12 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 
 /// What can be done with events.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum EventCommand {
     /// Follow what happens
-    Stream(stream::Stream),
+    Stream(stream::EventStreamArgs),
 }
 
-impl Verb {
-    /// Runs the command.
+impl EventCommand {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match self {
             Self::Stream(stream) => block_on(stream.run(&global.remote()?)),

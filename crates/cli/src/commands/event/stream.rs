@@ -12,7 +12,7 @@ use crate::{
 
 /// Arguments of `event stream`.
 #[derive(Debug, Args)]
-pub struct Stream {
+pub struct EventStreamArgs {
     /// Only this topic, or only the object with this id: TOPIC or TOPIC:ID; repeatable
     #[arg(long, value_name = "TOPIC[:ID]")]
     topic: Vec<String>,
@@ -21,7 +21,7 @@ pub struct Stream {
     index: Option<u64>,
     /// Output format
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
-    output: Form,
+    output: EventFormat,
     /// Format each event with a Jinja template, e.g. `-t '{{ Index }} {{ Type }}'`, or Nomad's
     #[arg(long, short, value_name = "TEMPLATE", conflicts_with = "output")]
     template: Option<String>,
@@ -29,7 +29,7 @@ pub struct Stream {
 
 /// How an event is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum Form {
+enum EventFormat {
     /// A few words.
     #[default]
     Text,
@@ -37,7 +37,7 @@ enum Form {
     Json,
 }
 
-impl Stream {
+impl EventStreamArgs {
     /// Follows until interrupted, or until the server ends the stream.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let template = self.template.as_deref().map(Template::new).transpose()?;
@@ -62,8 +62,8 @@ impl Stream {
         };
         match (template, self.output) {
             (Some(template), _) => template.render(&json()?),
-            (None, Form::Json) => Ok(format!("{}\n", json()?)),
-            (None, Form::Text) => Ok(line(event, Layout::stdout(false))),
+            (None, EventFormat::Json) => Ok(format!("{}\n", json()?)),
+            (None, EventFormat::Text) => Ok(line(event, Layout::stdout(false))),
         }
     }
 }

@@ -5,16 +5,16 @@ use clap::Args;
 use futures_util::stream::{self, StreamExt};
 use serde::Serialize;
 
-use super::nodes::{Meant, Nodes};
+use super::nodes::{NodesArg, TargetNode};
 use crate::{
     failure::Failure,
-    output::{Cell, Column, Layout, Table, View, age, bytes, now_ns, tell},
+    output::{Cell, Column, Layout, Table, View, age, bytes, eprint_line, now_ns},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
-/// Nodes that are asked at a time, and in all: each is a request through the server to its agent.
-const ASKED_AT_ONCE: usize = 16;
+/// Requests to nodes at the same time, and in all: each goes through the server to an agent.
+const CONCURRENT_REQUESTS: usize = 16;
 const NODES_MAX: usize = 256;
 
 /// Letters of a digest in a table.
@@ -22,36 +22,35 @@ const DIGEST_CHARS: usize = 12;
 
 /// Arguments of `image list`.
 #[derive(Debug, Args)]
-pub struct List {
+pub struct ImageListArgs {
     #[command(flatten)]
-    nodes: Nodes,
+    nodes: NodesArg,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl List {
-    /// Prints it.
+impl ImageListArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let nodes = self.nodes.named_or_all(remote).await?;
         if nodes.len() > NODES_MAX {
-            tell(&format!("of {} nodes {NODES_MAX} are asked: name some with -node", nodes.len()));
+            eprint_line(&format!("of {} nodes {NODES_MAX} are asked: name some with -node", nodes.len()));
         }
         self.show.show(remote, async |remote| read(remote, &nodes).await).await
     }
 }
 
 /// A node that does not answer costs its own images, and not everybody's.
-async fn read(remote: &Remote, nodes: &[Meant]) -> Result<Images, Failure> {
-    let asked = nodes.iter().take(NODES_MAX).map(async |node| (node, remote.node_images(&node.id).await));
-    let answers: Vec<_> = stream::iter(asked).buffered(ASKED_AT_ONCE).collect().await;
+async fn read(remote: &Remote, nodes: &[TargetNode]) -> Result<ImageList, Failure> {
+    let requests = nodes.iter().take(NODES_MAX).map(async |node| (node, remote.node_images(&node.id).await));
+    let answers: Vec<_> = stream::iter(requests).buffered(CONCURRENT_REQUESTS).collect().await;
     let (mut images, mut failed, mut silent) = (Vec::new(), None, 0);
     for (node, answer) in answers {
         match answer {
             Ok(found) => {
                 if found.left_off > 0 {
-                    tell(&format!("node {} has {} images more", node.name, found.left_off));
+                    eprint_line(&format!("node {} has {} images more", node.name, found.left_off));
                 }
-                images.extend(found.images.into_iter().map(|image| ImageOn::new(node, image)));
+                images.extend(found.images.into_iter().map(|image| ImageOnNode::new(node, image)));
             }
             Err(failure) => {
                 silent += 1;
@@ -62,17 +61,17 @@ async fn read(remote: &Remote, nodes: &[Meant]) -> Result<Images, Failure> {
     match failed {
         Some(failure) if silent == nodes.len() => Err(failure),
         Some(_) => {
-            tell(&format!("{silent} of {} nodes do not say which images they have", nodes.len()));
-            Ok(Images::sorted(images))
+            eprint_line(&format!("{silent} of {} nodes do not say which images they have", nodes.len()));
+            Ok(ImageList::sorted(images))
         }
-        None => Ok(Images::sorted(images)),
+        None => Ok(ImageList::sorted(images)),
     }
 }
 
 /// An image on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct ImageOn {
+pub struct ImageOnNode {
     #[serde(rename = "NodeID")]
     node_id: String,
     node_name: String,
@@ -80,9 +79,9 @@ pub struct ImageOn {
     image: NodeImage,
 }
 
-impl ImageOn {
+impl ImageOnNode {
     /// An image on a node.
-    pub fn new(node: &Meant, image: NodeImage) -> Self {
+    pub fn new(node: &TargetNode, image: NodeImage) -> Self {
         Self { node_id: node.id.clone(), node_name: node.name.clone(), image }
     }
 }
@@ -90,11 +89,11 @@ impl ImageOn {
 /// Images of several nodes.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub struct Images(Vec<ImageOn>);
+pub struct ImageList(Vec<ImageOnNode>);
 
-impl Images {
+impl ImageList {
     /// By name, then by node.
-    pub fn sorted(mut images: Vec<ImageOn>) -> Self {
+    pub fn sorted(mut images: Vec<ImageOnNode>) -> Self {
         images.sort_by(|a, b| (&a.image.name, &a.node_name).cmp(&(&b.image.name, &b.node_name)));
         Self(images)
     }
@@ -111,7 +110,7 @@ const COLUMNS: &[Column] = &[
     Column::number("allocs"),
 ];
 
-impl View for Images {
+impl View for ImageList {
     fn text(&self, layout: Layout) -> String {
         if self.0.is_empty() {
             return "no images: a node pulls what its tasks need, or `berth image pull` has it do so\n"
@@ -119,7 +118,7 @@ impl View for Images {
         }
         let mut table = Table::new(layout, COLUMNS);
         let now = now_ns();
-        for ImageOn { node_name, image, .. } in &self.0 {
+        for ImageOnNode { node_name, image, .. } in &self.0 {
             let digest = image.digest.strip_prefix("sha256:").unwrap_or(&image.digest);
             let since = |at: u64| -> Cell { if at == 0 { "-".into() } else { age(at, now).into() } };
             table.row([
@@ -150,13 +149,13 @@ mod tests {
     #[test]
     fn images_are_listed_by_name_and_node() {
         let on = |node: &str, name: &str, bytes, allocations: &[&str]| {
-            let node = Meant { id: format!("{node}-id"), name: node.into() };
+            let node = TargetNode { id: format!("{node}-id"), name: node.into() };
             let allocations = allocations.iter().map(|id| (*id).to_owned()).collect();
             let digest = format!("sha256:{}", "ab".repeat(32));
             let image = NodeImage { name: name.into(), digest, bytes, allocations, ..NodeImage::default() };
-            ImageOn::new(&node, image)
+            ImageOnNode::new(&node, image)
         };
-        let images = Images::sorted(vec![
+        let images = ImageList::sorted(vec![
             on("n2", "docker.io/library/nginx:latest", 3 << 20, &["a", "b"]),
             on("n1", "docker.io/library/nginx:latest", 3 << 20, &[]),
             on("n1", "/images/web.tar", 0, &[]),

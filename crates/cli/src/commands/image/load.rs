@@ -9,13 +9,13 @@ use std::{
 use clap::{Args, ValueHint};
 
 use super::{
-    list::{ImageOn, Images},
-    nodes::Nodes,
+    list::{ImageList, ImageOnNode},
+    nodes::NodesArg,
 };
 use crate::{
     failure::{Exit, Failure},
     remote::Remote,
-    show::Print,
+    show::PrintArgs,
 };
 
 /// What stands for standard input.
@@ -26,7 +26,7 @@ const MARKS: [&str; 2] = ["oci-layout", "manifest.json"];
 
 /// Arguments of `image load`.
 #[derive(Debug, Args)]
-pub struct Load {
+pub struct ImageLoadArgs {
     /// Archive of `docker save`, OCI archive or layout, or, with a name, a tar archive of a root file system; `-` for
     /// standard input
     #[arg(value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
@@ -35,28 +35,28 @@ pub struct Load {
     #[arg(long, value_name = "IMAGE")]
     name: Option<String>,
     #[command(flatten)]
-    nodes: Nodes,
+    nodes: NodesArg,
     #[command(flatten)]
-    print: Print,
+    print: PrintArgs,
 }
 
-/// What is sent.
+/// Where the archive that is sent comes from.
 #[derive(Debug, Clone)]
-enum Source {
+enum ImageSource {
     Stdin,
     File(PathBuf),
     Dir(PathBuf),
 }
 
-impl Load {
+impl ImageLoadArgs {
     /// Sends it to one node after the other, and prints what is there by it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let source = self.source()?;
         let nodes = self.nodes.named_or_only(remote).await?;
-        let is_stdin = matches!(source, Source::Stdin);
+        let is_stdin = matches!(source, ImageSource::Stdin);
         if nodes.len() > 1 && is_stdin {
-            let told = "standard input can be read once: name one node, or a file";
-            return Err(Failure::new(Exit::Usage, told));
+            let message = "standard input can be read once: name one node, or a file";
+            return Err(Failure::new(Exit::Usage, message));
         }
         let mut loaded = Vec::new();
         for node in nodes {
@@ -66,30 +66,30 @@ impl Load {
             let what = if is_stdin { "standard input".into() } else { self.source.display().to_string() };
             let images =
                 images.map_err(|failure| failure.about(&format!("{what}, node {}", node.name)))?.images;
-            loaded.extend(images.into_iter().map(|image| ImageOn::new(&node, image)));
+            loaded.extend(images.into_iter().map(|image| ImageOnNode::new(&node, image)));
         }
-        self.print.print(&Images::sorted(loaded))
+        self.print.print(&ImageList::sorted(loaded))
     }
 
-    fn source(&self) -> Result<Source, Failure> {
+    fn source(&self) -> Result<ImageSource, Failure> {
         let path = &self.source;
         if path.as_os_str() == STDIN {
-            return Ok(Source::Stdin);
+            return Ok(ImageSource::Stdin);
         }
         let failed = |error: io::Error| Failure::new(Exit::Usage, format!("{}: {error}", path.display()));
         if !path.metadata().map_err(failed)?.is_dir() {
-            return Ok(Source::File(path.clone()));
+            return Ok(ImageSource::File(path.clone()));
         }
         if MARKS.iter().any(|mark| path.join(mark).is_file()) {
-            return Ok(Source::Dir(path.clone()));
+            return Ok(ImageSource::Dir(path.clone()));
         }
-        let told = format!("{} holds no image: neither {} is in it", path.display(), MARKS.join(" nor "));
+        let message = format!("{} holds no image: neither {} is in it", path.display(), MARKS.join(" nor "));
         let help = "for a root file system: tar -C DIR -c . | berth image load -name NAME -";
-        Err(Failure::new(Exit::Usage, told).help(help))
+        Err(Failure::new(Exit::Usage, message).help(help))
     }
 }
 
-impl Source {
+impl ImageSource {
     /// Writes the archive.
     fn write(self, out: &mut dyn Write) -> io::Result<()> {
         match self {
@@ -111,21 +111,21 @@ mod tests {
 
     use super::*;
 
-    fn of(source: &Path) -> Result<Source, Failure> {
+    fn of(source: &Path) -> Result<ImageSource, Failure> {
         use clap::Parser;
         #[derive(Parser)]
-        struct Line {
+        struct TestArgs {
             #[command(flatten)]
-            load: Load,
+            load: ImageLoadArgs,
         }
-        Line::parse_from(["load".as_ref(), source.as_os_str()]).load.source()
+        TestArgs::parse_from(["load".as_ref(), source.as_os_str()]).load.source()
     }
 
     #[test]
     fn a_layout_is_sent_as_an_archive_and_another_directory_is_refused() {
         let dir = tempfile::tempdir().expect("a directory");
-        let told = of(dir.path()).expect_err("refused").to_string();
-        assert!(told.contains("holds no image"), "{told}");
+        let message = of(dir.path()).expect_err("refused").to_string();
+        assert!(message.contains("holds no image"), "{message}");
         std::fs::write(dir.path().join("oci-layout"), "{}").expect("written");
         std::fs::create_dir_all(dir.path().join("blobs/sha256")).expect("made");
         std::fs::write(dir.path().join("blobs/sha256/ab"), "blob").expect("written");

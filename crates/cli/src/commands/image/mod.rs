@@ -12,19 +12,18 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 
 /// What can be done with images.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum ImageCommand {
     /// List the images that nodes have
-    List(list::List),
+    List(list::ImageListArgs),
     /// Have nodes pull an image before anything needs it
-    Pull(pull::Pull),
+    Pull(pull::ImagePullArgs),
     /// Give nodes the images of an archive, or of a layout on this machine
-    Load(load::Load),
+    Load(load::ImageLoadArgs),
     /// Remove images that no task uses
-    Rm(rm::Remove),
+    Rm(rm::ImageRmArgs),
 }
 
-impl Verb {
-    /// Runs the command.
+impl ImageCommand {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = global.remote()?;
         match self {

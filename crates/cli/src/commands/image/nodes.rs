@@ -13,32 +13,32 @@ use crate::{
 /// Nodes that a refusal names.
 const NAMED_MAX: usize = 8;
 
-/// Which nodes are meant.
+/// The nodes of an image command.
 #[derive(Debug, Args)]
-pub struct Nodes {
+pub struct NodesArg {
     /// Node, by id, prefix or name; repeatable
     #[arg(long = "node", value_name = "NODE", add = complete::nodes())]
     named: Vec<String>,
 }
 
-/// A node that is meant.
+/// A node that the command acts on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Meant {
+pub struct TargetNode {
     /// Its whole id.
     pub id: String,
     /// Its name.
     pub name: String,
 }
 
-impl Nodes {
+impl NodesArg {
     /// Those that are named; without a name all that are ready.
-    pub async fn named_or_all(&self, remote: &Remote) -> Result<Vec<Meant>, Failure> {
+    pub async fn named_or_all(&self, remote: &Remote) -> Result<Vec<TargetNode>, Failure> {
         let ready = ready(remote).await?;
         if self.named.is_empty() { Ok(ready) } else { self.find(remote).await }
     }
 
     /// Those that are named; without a name the only one that there is.
-    pub async fn named_or_only(&self, remote: &Remote) -> Result<Vec<Meant>, Failure> {
+    pub async fn named_or_only(&self, remote: &Remote) -> Result<Vec<TargetNode>, Failure> {
         if !self.named.is_empty() {
             return self.find(remote).await;
         }
@@ -56,19 +56,19 @@ impl Nodes {
         }
     }
 
-    async fn find(&self, remote: &Remote) -> Result<Vec<Meant>, Failure> {
-        let mut found: Vec<Meant> = Vec::new();
+    async fn find(&self, remote: &Remote) -> Result<Vec<TargetNode>, Failure> {
+        let mut found: Vec<TargetNode> = Vec::new();
         for named in &self.named {
             let id = remote.find_node(named).await?;
             if !found.iter().any(|node| node.id == id) {
-                found.push(Meant { name: remote.node(&id).await?.name, id });
+                found.push(TargetNode { name: remote.node(&id).await?.name, id });
             }
         }
         Ok(found)
     }
 }
 
-async fn ready(remote: &Remote) -> Result<Vec<Meant>, Failure> {
+async fn ready(remote: &Remote) -> Result<Vec<TargetNode>, Failure> {
     let nodes = remote.nodes().await?.into_iter().filter(|node| node.status == "ready");
-    Ok(nodes.map(|NodeStub { id, name, .. }| Meant { id, name }).collect())
+    Ok(nodes.map(|NodeStub { id, name, .. }| TargetNode { id, name }).collect())
 }

@@ -5,22 +5,22 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use super::{
-    list::{ImageOn, Images},
-    nodes::{Meant, Nodes},
+    list::{ImageList, ImageOnNode},
+    nodes::{NodesArg, TargetNode},
 };
 use crate::{
     failure::Failure,
-    output::{bytes, tell},
+    output::{bytes, eprint_line},
     remote::Remote,
-    show::Print,
+    show::PrintArgs,
 };
 
 /// Between two words about how far it is.
-const TOLD_EVERY: Duration = Duration::from_secs(5);
+const REPORT_EVERY: Duration = Duration::from_secs(5);
 
 /// Arguments of `image pull`.
 #[derive(Debug, Args)]
-pub struct Pull {
+pub struct ImagePullArgs {
     /// Image, as named in jobs
     #[arg(value_name = "IMAGE")]
     image: String,
@@ -28,32 +28,32 @@ pub struct Pull {
     #[arg(long)]
     always: bool,
     #[command(flatten)]
-    nodes: Nodes,
+    nodes: NodesArg,
     #[command(flatten)]
-    print: Print,
+    print: PrintArgs,
 }
 
-impl Pull {
+impl ImagePullArgs {
     /// Pulls it, on one node after the other, and prints what is there.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let mut pulled = Vec::new();
         for node in self.nodes.named_or_only(remote).await? {
             pulled.push(self.pull(remote, &node).await?);
         }
-        self.print.print(&Images::sorted(pulled))
+        self.print.print(&ImageList::sorted(pulled))
     }
 
     /// The node goes on for as long as it is asked; each answer waits a while.
-    async fn pull(&self, remote: &Remote, node: &Meant) -> Result<ImageOn, Failure> {
-        let mut told = Instant::now();
+    async fn pull(&self, remote: &Remote, node: &TargetNode) -> Result<ImageOnNode, Failure> {
+        let mut reported_at = Instant::now();
         loop {
             let pulled = remote.pull_image(&node.id, &self.image, self.always).await?;
             if let Some(image) = pulled.image {
-                return Ok(ImageOn::new(node, image));
+                return Ok(ImageOnNode::new(node, image));
             }
-            if told.elapsed() >= TOLD_EVERY {
-                told = Instant::now();
-                tell(&match pulled.total_bytes {
+            if reported_at.elapsed() >= REPORT_EVERY {
+                reported_at = Instant::now();
+                eprint_line(&match pulled.total_bytes {
                     0 => format!("node {}: its registry is asked", node.name),
                     all => format!("node {}: {} of {}", node.name, bytes(pulled.done_bytes), bytes(all)),
                 });

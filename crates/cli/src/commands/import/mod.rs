@@ -13,20 +13,20 @@ use berth_model::job::Job;
 use clap::{Args, ValueHint};
 
 use self::{
-    outcome::{Imported, Outcome},
-    source::{Found, Source},
+    outcome::{ImportOutcome, ImportedJob},
+    source::{NomadJob, NomadSource},
 };
 use crate::{
     failure::{Exit, Failure},
     global::Global,
-    output::{count, tell},
+    output::{count, eprint_line},
     remote::{Remote, block_on, only_if_new},
-    show::Print,
+    show::PrintArgs,
 };
 
 /// Arguments of `import`.
 #[derive(Debug, Args)]
-pub struct Import {
+pub struct ImportArgs {
     /// Address of the Nomad server
     #[arg(long, value_name = "URL")]
     from: String,
@@ -49,24 +49,25 @@ pub struct Import {
     #[arg(long)]
     register: bool,
     #[command(flatten)]
-    print: Print,
+    print: PrintArgs,
 }
 
-impl Import {
-    /// Reads, writes, perhaps registers, and says what came of each job.
+impl ImportArgs {
+    /// Reads, writes and, if requested, registers jobs, and prints the result for each.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = self.register.then(|| global.remote()).transpose()?;
         let certificates = global.certificates()?;
-        let source = Source::new(&self.from, self.token.as_deref(), &self.from_namespace, &certificates)?;
+        let source =
+            NomadSource::new(&self.from, self.token.as_deref(), &self.from_namespace, &certificates)?;
         block_on(self.import(&source, remote.as_ref()))
     }
 
-    async fn import(&self, source: &Source, remote: Option<&Remote>) -> Result<(), Failure> {
+    async fn import(&self, source: &NomadSource, remote: Option<&Remote>) -> Result<(), Failure> {
         fs::create_dir_all(&self.dir).map_err(|error| unwritable(&self.dir, &error))?;
         let mut imported = Vec::new();
         for found in source.jobs(self.all).await? {
             let outcome = self.import_one(source, &found, remote).await;
-            imported.push(Imported::new(&found, outcome));
+            imported.push(ImportedJob::new(&found, outcome));
         }
         let failed = imported.iter().filter(|job| job.has_failed()).count();
         self.print.print(&imported)?;
@@ -77,17 +78,17 @@ impl Import {
             ));
         }
         if remote.is_none() && !imported.is_empty() {
-            tell(&format!("next: berth job plan {}/JOB.json", self.dir.display()));
+            eprint_line(&format!("next: berth job plan {}/JOB.json", self.dir.display()));
         }
         Ok(())
     }
 
     async fn import_one(
         &self,
-        source: &Source,
-        found: &Found,
+        source: &NomadSource,
+        found: &NomadJob,
         remote: Option<&Remote>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<ImportOutcome, Failure> {
         let json = source.job(found).await?;
         let (job, differences) = read(&json.to_string(), &found.id)?;
         let file = self.write(found, &job)?;
@@ -98,10 +99,10 @@ impl Import {
             }
             None => false,
         };
-        Ok(Outcome { file, differences, registered })
+        Ok(ImportOutcome { file, differences, registered })
     }
 
-    fn write(&self, found: &Found, job: &Job) -> Result<String, Failure> {
+    fn write(&self, found: &NomadJob, job: &Job) -> Result<String, Failure> {
         let path = self.dir.join(file_name(&found.namespace, &found.id));
         let open = if self.overwrite { File::create(&path) } else { File::create_new(&path) };
         let text = format!("{:#}\n", serde_json::json!({ "Job": berth_jobfile::to_json(job) }));

@@ -1,15 +1,15 @@
-//! What came of each job.
+//! The result for each job.
 
 use serde::Serialize;
 
-use super::source::Found;
+use super::source::NomadJob;
 use crate::{
     failure::Failure,
     output::{Cell, Column, Layout, Table, View, clean, count, sections},
 };
 
-/// What came of a job that could be imported.
-pub(super) struct Outcome {
+/// The result for a job that could be imported.
+pub(super) struct ImportOutcome {
     /// Where it was written.
     pub file: String,
     /// What Berth would do otherwise.
@@ -18,10 +18,10 @@ pub(super) struct Outcome {
     pub registered: bool,
 }
 
-/// A job, and what came of it.
+/// A job and its result, as they are printed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct Imported {
+pub(super) struct ImportedJob {
     #[serde(rename = "ID")]
     id: String,
     namespace: String,
@@ -35,14 +35,17 @@ pub(super) struct Imported {
     error: String,
 }
 
-impl Imported {
-    pub fn new(found: &Found, outcome: Result<Outcome, Failure>) -> Self {
+impl ImportedJob {
+    pub fn new(found: &NomadJob, outcome: Result<ImportOutcome, Failure>) -> Self {
         let (id, namespace, job_type) = (found.id.clone(), found.namespace.clone(), found.job_type.clone());
         let failed = |failure: Failure| {
-            (Outcome { file: String::new(), differences: vec![], registered: false }, failure.to_string())
+            (
+                ImportOutcome { file: String::new(), differences: vec![], registered: false },
+                failure.to_string(),
+            )
         };
         let (outcome, error) = outcome.map_or_else(failed, |outcome| (outcome, String::new()));
-        let Outcome { file, differences, registered } = outcome;
+        let ImportOutcome { file, differences, registered } = outcome;
         Self { id, namespace, job_type, file, differences, registered, error: error.trim_end().to_owned() }
     }
 
@@ -68,7 +71,7 @@ impl Imported {
     }
 }
 
-impl View for Vec<Imported> {
+impl View for Vec<ImportedJob> {
     fn text(&self, layout: Layout) -> String {
         if self.is_empty() {
             return "no jobs to import: `-all` takes those that have ended too\n".into();
@@ -91,7 +94,7 @@ impl View for Vec<Imported> {
                 (&job.file).into(),
             ]);
         }
-        sections([table.render()].into_iter().chain(self.iter().map(Imported::remarks)))
+        sections([table.render()].into_iter().chain(self.iter().map(ImportedJob::remarks)))
     }
 
     fn names(&self) -> Vec<String> {

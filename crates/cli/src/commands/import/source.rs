@@ -15,16 +15,16 @@ const PAGE_JOBS: u32 = 200;
 /// More are not imported at once.
 const JOBS_MAX: usize = 100_000;
 
-/// A Nomad to read from.
-pub(super) struct Source {
+/// The Nomad cluster that jobs are imported from.
+pub(super) struct NomadSource {
     client: Client,
     namespace: String,
 }
 
-/// A job that it has.
+/// A job in its list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(super) struct Found {
+pub(super) struct NomadJob {
     /// Unique in its namespace.
     #[serde(rename = "ID")]
     pub id: String,
@@ -40,7 +40,7 @@ pub(super) struct Found {
     stop: bool,
 }
 
-impl Source {
+impl NomadSource {
     /// The Nomad at that address. Nothing is sent yet.
     pub fn new(
         address: &str,
@@ -56,13 +56,13 @@ impl Source {
     }
 
     /// Its jobs without those that other jobs made; with `all` also those that have ended.
-    pub async fn jobs(&self, all: bool) -> Result<Vec<Found>, Failure> {
-        let mut jobs: Vec<Found> = Vec::new();
+    pub async fn jobs(&self, all: bool) -> Result<Vec<NomadJob>, Failure> {
+        let mut jobs: Vec<NomadJob> = Vec::new();
         let mut page = Some(String::new());
         while let Some(token) = page {
             let target = Target::new("/v1/jobs").param("namespace", &self.namespace);
             let target = target.param("per_page", PAGE_JOBS).param("next_token", token);
-            let answer = self.client.get::<Vec<Found>>(&target).await.map_err(unread)?;
+            let answer = self.client.get::<Vec<NomadJob>>(&target).await.map_err(unread)?;
             jobs.extend(answer.value.into_iter().filter(|job| job.is_wanted(all)));
             page = answer.next_token;
             if jobs.len() > JOBS_MAX {
@@ -75,7 +75,7 @@ impl Source {
     }
 
     /// A job as its owner wrote it.
-    pub async fn job(&self, found: &Found) -> Result<Value, Failure> {
+    pub async fn job(&self, found: &NomadJob) -> Result<Value, Failure> {
         let target = Target::new("/v1/job").part(&found.id).param("namespace", &found.namespace);
         Ok(self.client.get(&target).await.map_err(unread)?.value)
     }
@@ -92,7 +92,7 @@ fn unread(error: ApiError) -> Failure {
     }
 }
 
-impl Found {
+impl NomadJob {
     fn is_wanted(&self, all: bool) -> bool {
         self.parent_id.is_empty() && (all || !self.stop && self.status != "dead")
     }

@@ -5,28 +5,28 @@ use clap::Args;
 use crate::{
     complete,
     failure::{Exit, Failure},
-    filter::Filter,
-    output::{self, clean, tell},
+    filter::FilterArgs,
+    output::{self, clean, eprint_line},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Arguments of `job deployments`.
 #[derive(Debug, Args)]
-pub struct Deployments {
+pub struct JobDeploymentsArgs {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
     /// Only the newest
     #[arg(long)]
     latest: bool,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl Deployments {
+impl JobDeploymentsArgs {
     /// Prints them, newest first.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_job(&self.id).await?;
@@ -44,7 +44,7 @@ impl Deployments {
 
 /// Arguments of `job promote`.
 #[derive(Debug, Args)]
-pub struct Promote {
+pub struct JobPromoteArgs {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
@@ -59,7 +59,7 @@ pub struct Promote {
     verbose: bool,
 }
 
-impl Promote {
+impl JobPromoteArgs {
     /// Lets the canaries of the job's last deployment take the place of the old allocations.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let job = remote.find_job(&self.id).await?;
@@ -69,7 +69,7 @@ impl Promote {
         })?;
         remote.promote(&deployment.id, &self.group).await?;
         let id = output::id(&deployment.id, self.verbose);
-        tell(&format!("deployment {id} of job {} is promoted", clean(&job)));
+        eprint_line(&format!("deployment {id} of job {} is promoted", clean(&job)));
         Ok(())
     }
 }

@@ -9,9 +9,9 @@ use berth_api::http::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::status::standing;
+use super::status::outcome_or_status;
 use crate::{
-    commands::alloc::{Ends, is_live, ports, usage_cells},
+    commands::alloc::{TaskExits, is_live, ports, usage_cells},
     failure::Failure,
     output::{Cell, Column, Fields, Layout, Table, View, age, clean, funnels, now_ns, rfc3339, sections},
     remote::Remote,
@@ -32,12 +32,12 @@ pub struct JobDetail {
     /// The newest of the jobs that it made, if it is periodic or parameterized.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<JobStub>,
-    /// What its allocations use, by their ids; none where nobody asked.
+    /// What its allocations use, by their ids; none unless requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<BTreeMap<String, AllocResourceUsage>>,
     /// What of it people are shown.
     #[serde(skip)]
-    pub parts: Parts,
+    pub parts: DetailOptions,
 }
 
 /// Ended allocations that people are shown, the newest: a job that fails again and again has many.
@@ -49,19 +49,19 @@ const CHILDREN_MAX: usize = 10;
 /// What triggers the evaluation at which what is unknown counts as lost.
 const DISCONNECTED: &str = "max-disconnect-timeout";
 
-/// What people are shown of a job.
+/// Which parts of a job are printed.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Parts {
-    /// Nothing but what it is and how it fares.
+pub struct DetailOptions {
+    /// Only its specification and status.
     pub short: bool,
     /// Its evaluations too.
     pub evals: bool,
 }
 
-/// What is shown of what the owner wrote.
+/// The fields of the specification that are printed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct Specification {
+struct JobSettings {
     #[serde(rename = "ID")]
     id: String,
     name: String,
@@ -111,11 +111,19 @@ impl JobDetail {
             None => Vec::new(),
             Some(_) => remote.newest_children(id, CHILDREN_MAX).await?,
         };
-        Ok(Self { job, summary, allocations, evaluations, children, usage: None, parts: Parts::default() })
+        Ok(Self {
+            job,
+            summary,
+            allocations,
+            evaluations,
+            children,
+            usage: None,
+            parts: DetailOptions::default(),
+        })
     }
 
     /// With these parts of it shown.
-    pub fn with(self, parts: Parts) -> Self {
+    pub fn with(self, parts: DetailOptions) -> Self {
         Self { parts, ..self }
     }
 
@@ -127,7 +135,7 @@ impl JobDetail {
     }
 
     fn fields(&self, layout: Layout) -> String {
-        let specification = Specification::deserialize(&self.job).unwrap_or_default();
+        let specification = JobSettings::deserialize(&self.job).unwrap_or_default();
         let standing = &specification.standing;
         let stopped = if specification.stop { " (stopped)" } else { "" };
         let status = if standing.outcome.is_empty() { &standing.status } else { &standing.outcome };
@@ -163,10 +171,10 @@ impl JobDetail {
         table.render()
     }
 
-    /// Why something waits for room, from the evaluation in which it waits.
+    /// Why something could not be placed, from the blocked evaluation.
     fn unplaced(&self) -> String {
         let blocked = self.evaluations.iter().find(|eval| eval.status == "blocked");
-        // What waits is described by the evaluation that could not place it, if not by the one that waits.
+        // The evaluation that could not place it has the reason, if the blocked one has none.
         let is_known = |eval: &&Evaluation| failures(eval).is_some();
         let of = |eval: &Evaluation| eval.blocked_eval == blocked.map_or("", |blocked| blocked.id.as_str());
         let failed = blocked.filter(is_known).or_else(|| {
@@ -188,7 +196,7 @@ impl JobDetail {
         let columns = [Column::id("run"), Column::text("status"), Column::text("registered")];
         let (mut table, now) = (Table::new(layout, &columns), now_ns());
         for child in &self.children {
-            let status = Cell::status(standing(child));
+            let status = Cell::status(outcome_or_status(child));
             table.row([(&child.id).into(), status, age(child.submit_time, now).into()]);
         }
         let all = self.summary.children.map_or(0, |of| of.pending + of.running + of.dead);
@@ -232,7 +240,7 @@ impl JobDetail {
     }
 }
 
-/// What its allocations use; empty where nobody asked.
+/// What its allocations use; empty unless requested.
 fn usage_table(usage: &BTreeMap<String, AllocResourceUsage>, layout: Layout) -> String {
     let columns =
         [Column::id("alloc"), Column::number("cpu"), Column::number("of a core"), Column::number("memory")];
@@ -285,7 +293,7 @@ fn numbers(summary: GroupSummary) -> [Cell; 6] {
 }
 
 fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 14] {
-    let ends = Ends::of(alloc.task_states.as_ref());
+    let ends = TaskExits::of(alloc.task_states.as_ref());
     [
         layout.id(&alloc.id).into(),
         (&alloc.task_group).into(),
@@ -309,8 +317,8 @@ fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 14] {
 fn waits(evaluations: &[Evaluation], allocations: &[AllocationStub], now_ns: u64) -> String {
     let is_unknown = allocations.iter().any(|alloc| alloc.client_status == "unknown");
     let pending = evaluations.iter().filter(|eval| eval.status == "pending");
-    let said = pending.filter(|eval| is_unknown || eval.triggered_by != DISCONNECTED);
-    let next = said.filter(|eval| eval.wait_until > Time(now_ns)).min_by_key(|eval| eval.wait_until);
+    let visible = pending.filter(|eval| is_unknown || eval.triggered_by != DISCONNECTED);
+    let next = visible.filter(|eval| eval.wait_until > Time(now_ns)).min_by_key(|eval| eval.wait_until);
     let what = |eval: &Evaluation| match eval.triggered_by.as_str() {
         "alloc-reschedule" => "what failed is replaced",
         DISCONNECTED => "what is unknown counts as lost",
@@ -337,7 +345,7 @@ mod tests {
             let live = [alloc(1, "running"), alloc(2, "unknown"), alloc(500, "pending")];
             let summary = JobSummary { job_id: "web".into(), ..JobSummary::default() };
             let allocations = allocations.chain(live).collect();
-            let (job, evaluations, parts) = (Value::Null, Vec::new(), Parts::default());
+            let (job, evaluations, parts) = (Value::Null, Vec::new(), DetailOptions::default());
             let children = Vec::new();
             let detail = JobDetail { job, summary, allocations, evaluations, children, usage: None, parts };
             let text = detail.allocations(layout);
@@ -359,7 +367,7 @@ mod tests {
         let of = ChildrenSummary { pending: 1, running: 2, dead: 9 };
         let summary = JobSummary { job_id: "send".into(), children: Some(of), ..JobSummary::default() };
         let children = vec![child("send/dispatch-2-b"), child("send/dispatch-1-a")];
-        let (job, parts) = (Value::Null, Parts::default());
+        let (job, parts) = (Value::Null, DetailOptions::default());
         let (allocations, evaluations) = (Vec::new(), Vec::new());
         let detail = JobDetail { job, summary, allocations, evaluations, children, usage: None, parts };
         let text = detail.children(Layout::PLAIN);

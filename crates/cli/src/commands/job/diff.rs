@@ -13,14 +13,14 @@ const INDENT: &str = "  ";
 /// unless everything is asked for: its settings would only repeat the job file.
 pub fn render(diff: &JobDiff, layout: Layout) -> String {
     let settings = layout.wide || diff.kind == DiffKind::Edited;
-    let mut lines = Lines { layout, settings, text: String::new(), depth: 0 };
+    let mut lines = DiffText { layout, settings, text: String::new(), depth: 0 };
     if diff.kind != DiffKind::None {
         lines.job(diff);
     }
     lines.text
 }
 
-struct Lines {
+struct DiffText {
     layout: Layout,
     /// Whether settings are shown.
     settings: bool,
@@ -28,7 +28,7 @@ struct Lines {
     depth: usize,
 }
 
-impl Lines {
+impl DiffText {
     fn job(&mut self, job: &JobDiff) {
         self.line(job.kind, &format!("job {}", clean(&job.id)), &[]);
         self.inside(|lines| {
@@ -78,16 +78,16 @@ impl Lines {
 
     fn field(&mut self, field: &FieldDiff) {
         let (name, old, new) = (clean(&field.name), clean(&field.old), clean(&field.new));
-        let said = match field.kind {
+        let text = match field.kind {
             DiffKind::None => return,
             DiffKind::Added => format!("{name}: {new}"),
             DiffKind::Deleted => format!("{name}: {old}"),
             DiffKind::Edited => format!("{name}: {old} → {new}"),
         };
-        self.line(field.kind, &said, field.annotations.as_deref().unwrap_or_default());
+        self.line(field.kind, &text, field.annotations.as_deref().unwrap_or_default());
     }
 
-    fn line(&mut self, kind: DiffKind, said: &str, notes: &[String]) {
+    fn line(&mut self, kind: DiffKind, text: &str, notes: &[String]) {
         let (mark, tone) = match kind {
             DiffKind::None => (" ", Tone::Plain),
             DiffKind::Added => ("+", Tone::Good),
@@ -95,7 +95,7 @@ impl Lines {
             DiffKind::Edited => ("~", Tone::Waiting),
         };
         let notes = if notes.is_empty() { String::new() } else { format!(" ({})", clean(&notes.join(", "))) };
-        let line = format!("{mark} {said}");
+        let line = format!("{mark} {text}");
         let line = self.layout.palette.paint(&line, tone);
         self.text.push_str(&format!("{}{line}{notes}\n", INDENT.repeat(self.depth)));
     }

@@ -11,7 +11,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use berth_api::http::JobDispatch;
 use clap::Args;
 
-use super::outcome::{Accepted, Detach};
+use super::outcome::{AcceptedChange, DetachArgs};
 use crate::{
     complete,
     failure::{Exit, Failure},
@@ -24,7 +24,7 @@ const PAYLOAD_BYTES_MAX: u64 = 16 << 10;
 
 /// Arguments of `job dispatch`.
 #[derive(Debug, Args)]
-pub struct Dispatch {
+pub struct JobDispatchArgs {
     /// The parameterized job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
@@ -41,10 +41,10 @@ pub struct Dispatch {
     #[arg(long, value_name = "TOKEN")]
     idempotency_token: Option<String>,
     #[command(flatten)]
-    detach: Detach,
+    detach: DetachArgs,
 }
 
-impl Dispatch {
+impl JobDispatchArgs {
     /// Makes the new job, and follows it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let since = Instant::now();
@@ -58,10 +58,10 @@ impl Dispatch {
             id_prefix_template: self.id_prefix_template.clone(),
         };
         let dispatched = remote.dispatch(&id, &body, self.idempotency_token.as_deref()).await?;
-        output::tell(&format!("dispatched: {}", clean(&dispatched.dispatched_job_id)));
-        let accepted = Accepted {
+        output::eprint_line(&format!("dispatched: {}", clean(&dispatched.dispatched_job_id)));
+        let accepted = AcceptedChange {
             job: &dispatched.dispatched_job_id,
-            deed: "registered",
+            action: "registered",
             eval: &dispatched.eval_id,
             index: dispatched.job_create_index,
             since,

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::outcome::{Accepted, Detach, ends_of};
+use super::outcome::{AcceptedChange, DetachArgs, ends_of};
 use crate::{complete, failure::Failure, remote::Remote};
 
 /// Arguments of `job eval`.
 #[derive(Debug, Args)]
-pub struct Eval {
+pub struct JobEvalArgs {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
@@ -17,18 +17,18 @@ pub struct Eval {
     #[arg(long)]
     force_reschedule: bool,
     #[command(flatten)]
-    detach: Detach,
+    detach: DetachArgs,
 }
 
-impl Eval {
+impl JobEvalArgs {
     /// Asks for an evaluation, and follows it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let since = Instant::now();
         let id = remote.find_job(&self.id).await?;
         let evaluated = remote.evaluate(&id, self.force_reschedule).await?;
-        let accepted = Accepted {
+        let accepted = AcceptedChange {
             job: &id,
-            deed: "evaluated",
+            action: "evaluated",
             eval: &evaluated.eval_id,
             index: evaluated.eval_create_index,
             since,

@@ -16,7 +16,7 @@ use crate::{
     source::{STDIN, name, read},
 };
 
-/// Where a job is written down.
+/// The job file, and how it is read.
 #[derive(Debug, Clone, Args)]
 pub struct JobFile {
     /// The job file, in HCL or JSON; `-` for standard input
@@ -39,22 +39,22 @@ pub struct JobFile {
     is_json: bool,
 }
 
-/// A job that a server is to be asked about.
+/// A job that is to be sent to a server.
 #[derive(Debug)]
-pub struct ForServer {
+pub struct JobForServer {
     /// The job.
     pub job: Job,
-    /// What is wrong with it unless a node has drivers of these names.
-    doubts: Option<Diagnostics>,
-    /// What was said of the file already, in the words in which a server says it of JSON.
-    said: Vec<String>,
-    /// How it is written down.
-    written: Written,
+    /// Its errors unless a node has drivers of these names.
+    driver_errors: Option<Diagnostics>,
+    /// Warnings that were printed already, worded as a server words them for JSON.
+    local_warnings: Vec<String>,
+    /// The texts that it was parsed from.
+    written: JobSource,
 }
 
-/// What was read to make a job.
+/// The texts that a job was parsed from.
 #[derive(Debug)]
-struct Written {
+struct JobSource {
     /// The job file.
     source: Vec<u8>,
     /// The files of variables.
@@ -63,25 +63,29 @@ struct Written {
     inputs: Inputs,
 }
 
-impl ForServer {
+impl JobForServer {
     /// Prints what a server warns of beyond what the file alone was warned of.
     pub fn warn(&self, warnings: &str) {
-        for warning in self.unsaid(warnings) {
-            output::tell(&format!("warning: {}", clean(warning)));
+        for warning in self.new_warnings(warnings) {
+            output::eprint_line(&format!("warning: {}", clean(warning)));
         }
     }
 
-    fn unsaid<'w>(&self, warnings: &'w str) -> impl Iterator<Item = &'w str> {
-        warnings.lines().filter(|line| !line.trim().is_empty() && !self.said.iter().any(|said| said == line))
+    fn new_warnings<'w>(&self, warnings: &'w str) -> impl Iterator<Item = &'w str> {
+        warnings.lines().filter(|line| {
+            !line.trim().is_empty()
+                && !self.local_warnings.iter().any(|local_warnings| local_warnings == line)
+        })
     }
 
     /// What a server refused, by line and column if that is what was in doubt.
     pub fn refused(&self, failure: Failure) -> Failure {
         let text = failure.to_string();
-        let is_doubt =
-            |doubts: &&Diagnostics| doubts.iter().any(|mistake| text.contains(mistake.message.as_str()));
-        match self.doubts.as_ref().filter(is_doubt) {
-            Some(doubts) => Failure::report(failure.exit(), doubts),
+        let is_driver_error = |driver_errors: &&Diagnostics| {
+            driver_errors.iter().any(|mistake| text.contains(mistake.message.as_str()))
+        };
+        match self.driver_errors.as_ref().filter(is_driver_error) {
+            Some(driver_errors) => Failure::report(failure.exit(), driver_errors),
             None => failure,
         }
     }
@@ -105,7 +109,7 @@ impl JobFile {
 
     /// The same; a job that names no namespace is of this one.
     pub fn parse_in(&self, namespace: &str) -> Result<Job, Failure> {
-        let Written { source, inputs, .. } = self.read(namespace)?;
+        let JobSource { source, inputs, .. } = self.read(namespace)?;
         let parsed = self
             .parse_source(&source, &inputs)
             .map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))?;
@@ -115,10 +119,10 @@ impl JobFile {
 
     /// The same, for a server: whether any node has a driver that looks misspelt, it knows alone. A job that names no
     /// namespace is of this one.
-    pub fn parse_for_server(&self, namespace: &str) -> Result<ForServer, Failure> {
+    pub fn parse_for_server(&self, namespace: &str) -> Result<JobForServer, Failure> {
         let written = self.read(namespace)?;
         let parse = |inputs: &Inputs| self.parse_source(&written.source, inputs);
-        let (Parsed { job, warnings }, doubts) = match parse(&written.inputs) {
+        let (Parsed { job, warnings }, driver_errors) = match parse(&written.inputs) {
             Ok(parsed) => (parsed, None),
             Err(mistakes) => {
                 match parse(&written.inputs.clone().drivers(mistakes.unknown_drivers().iter().cloned())) {
@@ -128,26 +132,26 @@ impl JobFile {
             }
         };
         self.warn(&warnings)?;
-        if let Some(warning) = elsewhere(&job.key.namespace, namespace) {
-            output::tell(&warning);
+        if let Some(warning) = namespace_mismatch(&job.key.namespace, namespace) {
+            output::eprint_line(&warning);
         }
-        let said = said_of_json(&job, doubts.as_ref());
-        Ok(ForServer { job, doubts, said, written })
+        let local_warnings = json_warnings(&job, driver_errors.as_ref());
+        Ok(JobForServer { job, driver_errors, local_warnings, written })
     }
 
     /// Reads all that the job is made of, each file once: what comes through a pipe is gone after that.
-    fn read(&self, namespace: &str) -> Result<Written, Failure> {
+    fn read(&self, namespace: &str) -> Result<JobSource, Failure> {
         let source = read(&self.path)?;
         let variables = self.var_files.iter().map(|file| Ok((file.clone(), read(file)?)));
         let variables = variables.collect::<Result<Vec<_>, Failure>>()?;
         let inputs = self.inputs(&variables)?.namespace(namespace);
-        Ok(Written { source, variables, inputs })
+        Ok(JobSource { source, variables, inputs })
     }
 
     /// The file and the values of its variables, as a server keeps them beside the job; none, and a warning, where they are
     /// too long for that.
-    pub fn submission(&self, asked: &ForServer) -> Option<JobSubmission> {
-        let Written { source, variables: files, inputs } = &asked.written;
+    pub fn submission(&self, prepared: &JobForServer) -> Option<JobSubmission> {
+        let JobSource { source, variables: files, inputs } = &prepared.written;
         let flags = self.vars.iter().filter_map(|var| var.split_once('='));
         let flags = flags.map(|(name, value)| (name.trim().to_owned(), value.to_owned()));
         // What the environment gave is not there when the file is read again.
@@ -165,7 +169,7 @@ impl JobFile {
         let of_flags = flags.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
         let bytes = source.len() + variables.len() + of_flags;
         if bytes > SUBMISSION_BYTES_MAX {
-            output::tell(&format!(
+            output::eprint_line(&format!(
                 "warning: the job file has {bytes} bytes with its variables, at most {SUBMISSION_BYTES_MAX} are kept beside \
                  the job: `berth job inspect -hcl` cannot print it"
             ));
@@ -195,7 +199,7 @@ impl JobFile {
             let help = "take it out, or leave out -strict to have the job without it";
             return Err(Failure::report(Exit::Failed, warnings).help(help));
         }
-        output::tell(&warnings.to_string());
+        output::eprint_line(&warnings.to_string());
         Ok(())
     }
 
@@ -224,19 +228,20 @@ impl JobFile {
     }
 }
 
-/// What a server says of the job as it is sent.
-fn said_of_json(job: &Job, doubts: Option<&Diagnostics>) -> Vec<String> {
-    let drivers = doubts.into_iter().flat_map(|doubts| doubts.unknown_drivers().iter().cloned());
+/// The warnings that a server gives for the job as it is sent.
+fn json_warnings(job: &Job, driver_errors: Option<&Diagnostics>) -> Vec<String> {
+    let drivers =
+        driver_errors.into_iter().flat_map(|driver_errors| driver_errors.unknown_drivers().iter().cloned());
     let json = berth_jobfile::to_json(job).to_string();
     let read = berth_jobfile::parse_json_with(json.as_bytes(), "", &Inputs::default().drivers(drivers));
     read.map(|parsed| parsed.warnings.messages().lines().map(str::to_owned).collect()).unwrap_or_default()
 }
 
-/// A warning where a job is of another namespace than the one that was asked for on the command line or in the environment.
-fn elsewhere(own: &str, asked: &str) -> Option<String> {
-    let is_asked = asked != own && asked != NAMESPACE_DEFAULT;
-    let (own, asked) = (clean(own), clean(asked));
-    is_asked.then(|| format!("warning: the job file says namespace {own}, which counts, and not {asked}"))
+/// A warning where a job file names another namespace than the command line or the environment.
+fn namespace_mismatch(own: &str, requested: &str) -> Option<String> {
+    let differs = requested != own && requested != NAMESPACE_DEFAULT;
+    let (own, requested) = (clean(own), clean(requested));
+    differs.then(|| format!("warning: the job file says namespace {own}, which counts, and not {requested}"))
 }
 
 #[cfg(test)]
@@ -275,21 +280,25 @@ mod tests {
         assert_eq!(of("", "ops"), "ops");
         assert_eq!(of("", "default"), "default");
         assert_eq!(of("namespace = \"web\"", "ops"), "web");
-        assert_eq!(elsewhere("web", "default"), None);
-        assert_eq!(elsewhere("ops", "ops"), None);
-        assert!(elsewhere("web", "ops").is_some_and(|said| said.contains("web") && said.contains("ops")));
+        assert_eq!(namespace_mismatch("web", "default"), None);
+        assert_eq!(namespace_mismatch("ops", "ops"), None);
+        assert!(
+            namespace_mismatch("web", "ops").is_some_and(
+                |local_warnings| local_warnings.contains("web") && local_warnings.contains("ops")
+            )
+        );
     }
 
     #[test]
     fn a_warning_of_the_server_that_the_file_explains_is_said_once() {
         let (_dir, file) = file("", false);
-        let asked = file.parse_for_server("default").expect("it is a job");
-        let json = berth_jobfile::to_json(&asked.job).to_string();
+        let prepared = file.parse_for_server("default").expect("it is a job");
+        let json = berth_jobfile::to_json(&prepared.job).to_string();
         let of_server =
             berth_jobfile::parse_json(json.as_bytes(), "request body").expect("a job").warnings.messages();
         assert!(!of_server.is_empty());
         let all = format!("{of_server}\n\ntask `t` gets less memory");
-        assert_eq!(asked.unsaid(&all).collect::<Vec<_>>(), ["task `t` gets less memory"]);
+        assert_eq!(prepared.new_warnings(&all).collect::<Vec<_>>(), ["task `t` gets less memory"]);
     }
 
     #[test]
@@ -308,8 +317,8 @@ mod tests {
         std::fs::write(&values, "b = 2").expect("a file");
         let var_files = vec![values.to_string_lossy().into_owned()];
         let given = JobFile { vars: vec!["a=x=y".to_owned()], var_files, hcl2_strict: Some(false), ..file };
-        let asked = given.parse_for_server("default").expect("it is a job");
-        let submission = given.submission(&asked).expect("it is short");
+        let prepared = given.parse_for_server("default").expect("it is a job");
+        let submission = given.submission(&prepared).expect("it is short");
         assert!(submission.source.starts_with("job \"j\""), "{submission:?}");
         assert_eq!((&*submission.format, &*submission.variables), ("hcl2", "b = 2\n"));
         assert_eq!(submission.variable_flags, Some([("a".to_owned(), "x=y".to_owned())].into()));
@@ -323,8 +332,8 @@ mod tests {
         drop(writer);
         let var_files = vec![format!("/dev/fd/{}", reader.as_raw_fd())];
         let given = JobFile { var_files, hcl2_strict: Some(false), ..file };
-        let asked = given.parse_for_server("default").expect("it is a job");
-        assert_eq!(given.submission(&asked).expect("it is short").variables, "b = 2\n");
+        let prepared = given.parse_for_server("default").expect("it is a job");
+        assert_eq!(given.submission(&prepared).expect("it is short").variables, "b = 2\n");
     }
 
     #[test]

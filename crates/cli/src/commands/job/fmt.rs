@@ -21,7 +21,7 @@ const ENDINGS: &[&str] = &[".nomad.hcl", ".nomad", ".hcl"];
 
 /// Arguments of `job fmt`.
 #[derive(Debug, Args)]
-pub struct Fmt {
+pub struct JobFmtArgs {
     /// Job files, or directories of them; `-` for standard input to standard output
     #[arg(value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
@@ -33,7 +33,7 @@ pub struct Fmt {
     recursive: bool,
 }
 
-impl Fmt {
+impl JobFmtArgs {
     /// Lays out the files, and prints the names of those that change.
     pub fn run(&self) -> Result<(), Failure> {
         let mut changed = 0;
@@ -105,7 +105,7 @@ fn read_input() -> io::Result<String> {
     Ok(source)
 }
 
-fn failed(deed: &str, path: &Path, error: &io::Error) -> Failure {
+fn failed(action: &str, path: &Path, error: &io::Error) -> Failure {
     if error.kind() == io::ErrorKind::InvalidData {
         return Failure::new(
             Exit::Failed,
@@ -113,5 +113,5 @@ fn failed(deed: &str, path: &Path, error: &io::Error) -> Failure {
         );
     }
     let exit = if error.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
-    Failure::new(exit, format!("cannot {deed} {}: {error}", path.display()))
+    Failure::new(exit, format!("cannot {action} {}: {error}", path.display()))
 }

@@ -10,13 +10,13 @@ use crate::{
     complete,
     failure::{Exit, Failure},
     output::{Cell, Column, Layout, Table, View, rfc3339, sections},
-    remote::{Diffs, Remote},
-    show::Show,
+    remote::{DiffAgainst, Remote},
+    show::ShowArgs,
 };
 
 /// Arguments of `job history`.
 #[derive(Debug, Args)]
-pub struct History {
+pub struct JobHistoryArgs {
     /// Id or prefix of the job
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
@@ -33,13 +33,13 @@ pub struct History {
     #[arg(long, value_name = "VERSION")]
     version: Option<u64>,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// One version.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Version {
+struct JobVersion {
     #[serde(flatten)]
     job: Value,
     /// What it changed of the one before, or of the one that all are compared with.
@@ -47,8 +47,7 @@ struct Version {
     diff: Option<JobDiff>,
 }
 
-impl History {
-    /// Prints it.
+impl JobHistoryArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_job(&self.id).await?;
         let read = async |remote: &Remote| {
@@ -64,30 +63,30 @@ impl History {
     }
 }
 
-impl History {
-    fn diffs(&self) -> Diffs<'_> {
+impl JobHistoryArgs {
+    fn diffs(&self) -> DiffAgainst<'_> {
         match (&self.diff_tag, self.diff_version) {
-            (Some(tag), _) => Diffs::Tag(tag),
-            (None, Some(version)) => Diffs::Version(version),
-            (None, None) if self.diff => Diffs::Before,
-            (None, None) => Diffs::None,
+            (Some(tag), _) => DiffAgainst::Tag(tag),
+            (None, Some(version)) => DiffAgainst::Version(version),
+            (None, None) if self.diff => DiffAgainst::Before,
+            (None, None) => DiffAgainst::None,
         }
     }
 }
 
 /// Each version with its difference; the oldest has none to the one before it.
-fn versions(answer: JobVersions) -> Vec<Version> {
+fn versions(answer: JobVersions) -> Vec<JobVersion> {
     let mut diffs = answer.diffs.into_iter().flatten();
-    answer.versions.into_iter().map(|job| Version { job, diff: diffs.next() }).collect()
+    answer.versions.into_iter().map(|job| JobVersion { job, diff: diffs.next() }).collect()
 }
 
-impl Version {
+impl JobVersion {
     fn standing(&self) -> JobServerFields {
         JobServerFields::deserialize(&self.job).unwrap_or_default()
     }
 }
 
-impl View for Vec<Version> {
+impl View for Vec<JobVersion> {
     fn text(&self, layout: Layout) -> String {
         let mut columns = vec![
             Column::number("version"),
@@ -99,7 +98,7 @@ impl View for Vec<Version> {
         let any_tag = self.iter().any(|version| version.standing().version_tag.is_some());
         let shown = if any_tag { columns.len() } else { columns.len() - 2 };
         columns.truncate(shown);
-        let row = |version: &Version| {
+        let row = |version: &JobVersion| {
             let standing = version.standing();
             let stable = if standing.stable { "yes" } else { "no" };
             let tag = standing.version_tag.unwrap_or_default();

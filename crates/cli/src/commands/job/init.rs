@@ -15,7 +15,7 @@ use crate::{
 
 /// Arguments of `job init`.
 #[derive(Debug, Args)]
-pub struct Init {
+pub struct JobInitArgs {
     /// File to write; it must not exist yet
     #[arg(value_name = "FILE", default_value = "example.nomad.hcl", value_hint = ValueHint::FilePath)]
     path: String,
@@ -34,7 +34,7 @@ fn names() -> PossibleValuesParser {
     PossibleValuesParser::new(STARTERS.iter().map(|starter| starter.name))
 }
 
-impl Init {
+impl JobInitArgs {
     /// Writes the file, and says what to do with it.
     pub fn run(&self) -> Result<(), Failure> {
         if self.list_templates {
@@ -45,7 +45,7 @@ impl Init {
         let source = if self.short { starter.short() } else { starter.source.to_owned() };
         let written = File::create_new(&self.path).and_then(|mut file| file.write_all(source.as_bytes()));
         written.map_err(|error| self.unwritten(&error))?;
-        output::tell(&format!("next: berth job run {}", self.path));
+        output::eprint_line(&format!("next: berth job run {}", self.path));
         Ok(output::print(&format!("{}\n", self.path))?)
     }
 

@@ -11,13 +11,13 @@ use crate::{
     complete,
     failure::{Exit, Failure},
     output::{self, Layout, View, clean},
-    remote::{Diffs, Remote},
-    show::Show,
+    remote::{DiffAgainst, Remote},
+    show::ShowArgs,
 };
 
 /// Arguments of `job inspect`.
 #[derive(Debug, Args)]
-pub struct Inspect {
+pub struct JobInspectArgs {
     /// Id or prefix of the job
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
@@ -31,18 +31,17 @@ pub struct Inspect {
     #[arg(long, requires = "hcl")]
     with_vars: bool,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// A job within an object, as `job run` reads it back.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Wrapped {
+struct JobEnvelope {
     job: Value,
 }
 
-impl Inspect {
-    /// Prints it.
+impl JobInspectArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_job(&self.id).await?;
         if self.hcl {
@@ -53,13 +52,13 @@ impl Inspect {
                 None => remote.job(&id).await?,
                 Some(version) => job_at(remote, &id, version).await?,
             };
-            Ok(Wrapped { job })
+            Ok(JobEnvelope { job })
         };
         self.show.show(remote, read).await
     }
 }
 
-impl Inspect {
+impl JobInspectArgs {
     /// Prints the job file that the version was made of.
     async fn print_source(&self, remote: &Remote, id: &str) -> Result<(), Failure> {
         let submission =
@@ -69,14 +68,14 @@ impl Inspect {
         if self.with_vars {
             let flags = variable_flags.unwrap_or_default();
             for (name, value) in &flags {
-                output::tell(&format!("-var {}={}", clean(name), clean(value)));
+                output::eprint_line(&format!("-var {}={}", clean(name), clean(value)));
             }
             if !variables.is_empty() {
-                output::tell("files of variables:");
-                variables.lines().for_each(|line| output::tell(&clean(line)));
+                output::eprint_line("files of variables:");
+                variables.lines().for_each(|line| output::eprint_line(&clean(line)));
             }
             if flags.is_empty() && variables.is_empty() {
-                output::tell("no variables were given with it");
+                output::eprint_line("no variables were given with it");
             }
         }
         Ok(())
@@ -101,14 +100,14 @@ fn shown(source: &str, is_terminal: bool) -> String {
 }
 
 async fn job_at(remote: &Remote, id: &str, version: u64) -> Result<Value, Failure> {
-    let versions = remote.job_versions(id, Diffs::None).await?.versions;
+    let versions = remote.job_versions(id, DiffAgainst::None).await?.versions;
     versions.into_iter().find(|job| job["Version"] == version).ok_or_else(|| {
         Failure::new(Exit::NotFound, format!("version {version} of job {id} is not kept"))
             .help(format!("`berth job history {id}` lists the versions that are"))
     })
 }
 
-impl View for Wrapped {
+impl View for JobEnvelope {
     /// There is no shorter way to say all of it.
     fn text(&self, _: Layout) -> String {
         format!("{:#}\n", serde_json::json!(self))

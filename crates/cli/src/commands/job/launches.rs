@@ -1,4 +1,4 @@
-//! What comes next of a job that only makes other jobs: nothing runs when it is registered, and nothing else says when something will.
+//! When a periodic or parameterized job will run next: nothing runs when it is registered, and no event announces the next launch.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::output::clean;
 
 /// What to do or to wait for, one line each; none for a job that runs by itself. `next` is when a periodic job runs next, as
 /// text, where that is known.
-pub fn what_next(job: &Value, next: Option<&str>) -> Vec<String> {
+pub fn next_launch_lines(job: &Value, next: Option<&str>) -> Vec<String> {
     let id = clean(job["ID"].as_str().unwrap_or_default());
     let (periodic, parameterized) = (&job["Periodic"], &job["ParameterizedJob"]);
     // What was dispatched has the parameters of the job that it was made of.
@@ -43,25 +43,25 @@ mod tests {
 
     #[test]
     fn a_job_that_makes_others_says_when_or_how() {
-        let said = |job: Value| what_next(&job, Some("2026-11-26T05:00:00Z")).join("\n");
-        assert_eq!(said(json!({"ID": "web"})), "");
+        let summary_of = |job: Value| next_launch_lines(&job, Some("2026-11-26T05:00:00Z")).join("\n");
+        assert_eq!(summary_of(json!({"ID": "web"})), "");
         let hourly = json!({"ID": "hourly", "Periodic": {"Enabled": true}});
         assert_eq!(
-            said(hourly.clone()),
+            summary_of(hourly.clone()),
             "it runs next at 2026-11-26T05:00:00Z\nto run it now: berth job periodic force hourly"
         );
-        assert!(what_next(&hourly, None)[0].contains("no further time"));
-        let paused = said(json!({"ID": "hourly", "Periodic": {"Enabled": false}}));
+        assert!(next_launch_lines(&hourly, None)[0].contains("no further time"));
+        let paused = summary_of(json!({"ID": "hourly", "Periodic": {"Enabled": false}}));
         assert!(paused.starts_with("its schedule is not enabled\n"), "{paused}");
-        assert_eq!(said(json!({"ID": "hourly", "Stop": true, "Periodic": {"Enabled": true}})), "");
+        assert_eq!(summary_of(json!({"ID": "hourly", "Stop": true, "Periodic": {"Enabled": true}})), "");
         let parameters = json!({"Payload": "required", "MetaRequired": ["from", "to"]});
         assert_eq!(
-            said(json!({"ID": "send", "ParameterizedJob": parameters})),
+            summary_of(json!({"ID": "send", "ParameterizedJob": parameters})),
             "it runs when it is dispatched: berth job dispatch -meta from=VALUE -meta to=VALUE send PAYLOAD"
         );
         let sent = json!({"ID": "send/dispatch-1", "Dispatched": true, "ParameterizedJob": {"Payload": ""}});
-        assert_eq!(said(sent), "");
+        assert_eq!(summary_of(sent), "");
         let free = json!({"ID": "send", "ParameterizedJob": {"Payload": "", "MetaRequired": null}});
-        assert_eq!(said(free), "it runs when it is dispatched: berth job dispatch send");
+        assert_eq!(summary_of(free), "it runs when it is dispatched: berth job dispatch send");
     }
 }

@@ -29,57 +29,56 @@ use clap::Subcommand;
 
 use crate::{failure::Failure, global::Global, remote::block_on};
 
-pub use outcome::{Accepted, Detach};
+pub use outcome::{AcceptedChange, DetachArgs};
 
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum JobCommand {
     /// Register a job, and follow it until it runs; batch work until it is done
-    Run(run::Run),
+    Run(run::JobRunArgs),
     /// Show what registering a job would do, without doing it
-    Plan(plan::Plan),
+    Plan(plan::JobPlanArgs),
     /// List the jobs, or show one in detail
-    Status(status::Status),
+    Status(status::JobStatusArgs),
     /// Stop a job, and wait until it has ended
-    Stop(stop::Stop),
+    Stop(stop::JobStopArgs),
     /// Start a job again that was stopped
-    Start(start::Start),
+    Start(start::JobStartArgs),
     /// Restart a job's allocations in batches, each once the one before is healthy
-    Restart(restart::Restart),
+    Restart(restart::JobRestartArgs),
     /// List the versions of a job, and what each changed
-    History(history::History),
+    History(history::JobHistoryArgs),
     /// Go back to an earlier version of a job
-    Revert(revert::Revert),
+    Revert(revert::JobRevertArgs),
     /// Name versions of a job
     #[command(subcommand)]
-    Tag(tag::Verb),
+    Tag(tag::JobTagCommand),
     /// List a job's deployments
-    Deployments(deployments::Deployments),
+    Deployments(deployments::JobDeploymentsArgs),
     /// Promote a job's canaries: they replace the old allocations
-    Promote(deployments::Promote),
+    Promote(deployments::JobPromoteArgs),
     /// Change the count of a group of a job
-    Scale(scale::Scale),
+    Scale(scale::JobScaleArgs),
     /// List the changes of a job's counts
-    ScalingEvents(scaling_events::ScalingEvents),
+    ScalingEvents(scaling_events::JobScalingEventsArgs),
     /// Run a parameterized job with values for its parameters
-    Dispatch(dispatch::Dispatch),
+    Dispatch(dispatch::JobDispatchArgs),
     /// Manage periodic jobs
     #[command(subcommand)]
-    Periodic(periodic::Verb),
+    Periodic(periodic::JobPeriodicCommand),
     /// Evaluate a job: place what it lacks
-    Eval(eval::Eval),
+    Eval(eval::JobEvalArgs),
     /// Print a job as the server has it
-    Inspect(inspect::Inspect),
+    Inspect(inspect::JobInspectArgs),
     /// Check a job file, without a server
-    Validate(validate::Validate),
+    Validate(validate::JobValidateArgs),
     /// Write a job file to start from
-    Init(init::Init),
+    Init(init::JobInitArgs),
     /// Bring job files into their usual layout
-    Fmt(fmt::Fmt),
+    Fmt(fmt::JobFmtArgs),
 }
 
-impl Verb {
-    /// Runs the command.
+impl JobCommand {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match self {
             Self::Run(run) => block_on(run.run(&global.remote()?)),

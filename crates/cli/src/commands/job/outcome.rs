@@ -1,4 +1,4 @@
-//! What comes of a change to a job: followed until its allocations run, and judged.
+//! Follows a change to a job until its allocations run, and reports the result.
 
 use std::time::Instant;
 
@@ -6,18 +6,18 @@ use berth_api::http::{Deployment, Time};
 use clap::Args;
 use serde_json::Value;
 
-use super::launches::what_next;
+use super::launches::next_launch_lines;
 use crate::{
     commands::deployment::Evidence,
     failure::{Exit, Failure},
-    follow::{Change, Progress, follow},
+    follow::{JobChange, Progress, follow},
     output::{self, clean, count, funnels, no_node, short_id},
     remote::Remote,
 };
 
-/// Whether to wait for what comes of a change.
+/// Whether to follow a change until its allocations run.
 #[derive(Debug, Clone, Copy, Args)]
-pub struct Detach {
+pub struct DetachArgs {
     /// Do not wait; print the evaluation's id and exit
     #[arg(long)]
     detach: bool,
@@ -27,95 +27,95 @@ pub struct Detach {
 }
 
 /// A change that the server has accepted.
-pub struct Accepted<'a> {
+pub struct AcceptedChange<'a> {
     /// The job's id.
     pub job: &'a str,
     /// What happened to it, as `registered`.
-    pub deed: &'a str,
+    pub action: &'a str,
     /// The evaluation that acts on it; empty for none.
     pub eval: &'a str,
     /// All consequences come after this index.
     pub index: u64,
-    /// When it was asked for.
+    /// When it was requested.
     pub since: Instant,
     /// Its allocations end by themselves: their ends are waited for.
     pub ends: bool,
 }
 
-impl Detach {
+impl DetachArgs {
     /// Follows the change until its allocations run, unless it is not to be followed.
-    pub async fn or_follow(self, remote: &Remote, accepted: &Accepted<'_>) -> Result<(), Failure> {
+    pub async fn or_follow(self, remote: &Remote, accepted: &AcceptedChange<'_>) -> Result<(), Failure> {
         let job = clean(accepted.job);
         if accepted.eval.is_empty() {
-            output::tell(&format!("job {job} is {}; nothing is evaluated now", accepted.deed));
-            tell_what_next(remote, accepted.job).await;
+            output::eprint_line(&format!("job {job} is {}; nothing is evaluated now", accepted.action));
+            print_next_launch(remote, accepted.job).await;
             return Ok(());
         }
         if self.detach {
             return Ok(output::print(&format!("{}\n", accepted.eval))?);
         }
         let eval = output::id(accepted.eval, self.verbose);
-        output::tell(&format!("job {job} is {}, evaluation {eval}", accepted.deed));
-        let change = Change { job: accepted.job, index: accepted.index };
+        output::eprint_line(&format!("job {job} is {}, evaluation {eval}", accepted.action));
+        let change = JobChange { job: accepted.job, index: accepted.index };
         let goal = if accepted.ends { Progress::to_the_end } else { Progress::starting };
         let progress = follow(remote, &change, goal(accepted.eval), accepted.since).await?;
         if let Some(deployment) = progress.deployment()
             && let Some(evidence) = Evidence::of(remote, deployment).await
         {
-            evidence.said().iter().for_each(|line| output::tell(line));
+            evidence.report_lines().iter().for_each(|line| output::eprint_line(line));
         }
         if accepted.ends
             && progress.outcome() != Some("complete")
             && let Some((id, _)) = progress.failed().next()
         {
-            Evidence::log_of(remote, id).await.iter().for_each(|line| output::tell(line));
+            Evidence::log_of(remote, id).await.iter().for_each(|line| output::eprint_line(line));
         }
         if progress.allocs().is_empty() && progress.unplaced().is_none() {
-            tell_why_nothing(remote, accepted.job).await;
+            print_why_nothing_started(remote, accepted.job).await;
         }
         judge(&job, &progress)
     }
 }
 
-/// Says why nothing was started where no evaluation does: of a job that only makes others when it does, of one that has failed
+/// Prints why nothing was started where no evaluation does: of a job that only makes others when it does, of one that has failed
 /// when it is tried again, of a system job for which groups there is no node. The change stands, whether or not the server
 /// says more of it.
-async fn tell_why_nothing(remote: &Remote, job: &str) {
+async fn print_why_nothing_started(remote: &Remote, job: &str) {
     let Ok(found) = remote.job(job).await else { return };
     let launches = launches(&found);
-    launches.iter().for_each(|line| output::tell(line));
+    launches.iter().for_each(|line| output::eprint_line(line));
     if !launches.is_empty() {
         return;
     }
     let Ok(explained) = remote.explain(job, None).await else { return };
     if explained.retry_at != Time::default() {
         let (at, job) = (output::rfc3339(explained.retry_at.0), clean(job));
-        output::tell(&format!("failed allocations are replaced from {at} on"));
-        output::tell(&format!("to replace them now: berth job eval -force-reschedule {job}"));
+        output::eprint_line(&format!("failed allocations are replaced from {at} on"));
+        output::eprint_line(&format!("to replace them now: berth job eval -force-reschedule {job}"));
     }
     if !is_per_node(&found) {
         return;
     }
     for group in explained.groups.iter().filter(|group| group.missing == 0) {
         let Some(failure) = &group.failure else { continue };
-        no_node(&group.name, failure).lines().for_each(output::tell);
+        no_node(&group.name, failure).lines().for_each(output::eprint_line);
     }
 }
 
-/// Says when a job that only makes other jobs will make one, or how. The change stands, whether or not the job may be read.
-async fn tell_what_next(remote: &Remote, id: &str) {
+/// Prints when a job that only creates other jobs will create one, or how. The change stands, whether or not the job may be read.
+async fn print_next_launch(remote: &Remote, id: &str) {
     if let Ok(job) = remote.job(id).await {
-        launches(&job).iter().for_each(|line| output::tell(line));
+        launches(&job).iter().for_each(|line| output::eprint_line(line));
     }
 }
 
 /// What comes next of a job, as the API reports it, that only makes other jobs.
 fn launches(job: &Value) -> Vec<String> {
     let next = job["PeriodicLaunch"]["Next"].as_u64().filter(|next| *next > 0).map(output::rfc3339);
-    what_next(job, next.as_deref())
+    next_launch_lines(job, next.as_deref())
 }
 
-/// Whether a job, as the API reports it, wants one allocation on each node instead of a count.
+/// Whether a job, as the API reports it, runs one allocation on each node instead of a count.
 fn is_per_node(job: &Value) -> bool {
     matches!(job["Type"].as_str(), Some("system" | "sysbatch"))
 }
@@ -135,17 +135,17 @@ pub async fn ends_of(remote: &Remote, id: &str) -> bool {
 fn judge_deployment(job: &str, deployment: &Deployment, awaits_promotion: bool) -> Result<(), Failure> {
     let id = short_id(&deployment.id);
     if awaits_promotion {
-        output::tell(&format!("deployment {id} waits for its promotion"));
-        output::tell(&format!("next: berth job promote {job}, or berth deployment fail {id}"));
+        output::eprint_line(&format!("deployment {id} waits for its promotion"));
+        output::eprint_line(&format!("next: berth job promote {job}, or berth deployment fail {id}"));
         return Ok(());
     }
     match deployment.status.as_str() {
         "successful" => {
-            output::tell(&format!("deployment {id} is successful"));
+            output::eprint_line(&format!("deployment {id} is successful"));
             Ok(())
         }
         "paused" => {
-            output::tell(&format!("deployment {id} is held; next: berth deployment resume {id}"));
+            output::eprint_line(&format!("deployment {id} is held; next: berth deployment resume {id}"));
             Ok(())
         }
         status => {
@@ -172,7 +172,7 @@ fn judge(job: &str, progress: &Progress) -> Result<(), Failure> {
         return judge_deployment(job, deployment, progress.awaits_promotion());
     }
     if progress.outcome() == Some("complete") {
-        output::tell(&format!("job {job} is complete"));
+        output::eprint_line(&format!("job {job} is complete"));
         return Ok(());
     }
     if progress.was_stopped() {
@@ -199,7 +199,7 @@ fn judge(job: &str, progress: &Progress) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Failed, message).help(format!("berth job status {job}")));
     }
     if let Some(id) = progress.allocs().keys().next() {
-        output::tell(&format!("next: berth alloc logs {}", short_id(id)));
+        output::eprint_line(&format!("next: berth alloc logs {}", short_id(id)));
     }
     Ok(())
 }

@@ -4,28 +4,27 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 
-use super::outcome::{Accepted, Detach};
+use super::outcome::{AcceptedChange, DetachArgs};
 use crate::{complete, failure::Failure, remote::Remote};
 
 /// What can be done with periodic jobs.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum JobPeriodicCommand {
     /// Run a periodic job now
-    Force(Force),
+    Force(JobPeriodicForceArgs),
 }
 
 /// Arguments of `job periodic force`.
 #[derive(Debug, Args)]
-pub struct Force {
+pub struct JobPeriodicForceArgs {
     /// The periodic job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
     #[command(flatten)]
-    detach: Detach,
+    detach: DetachArgs,
 }
 
-impl Verb {
-    /// Runs the command.
+impl JobPeriodicCommand {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
             Self::Force(force) => force.run(remote).await,
@@ -33,16 +32,16 @@ impl Verb {
     }
 }
 
-impl Force {
+impl JobPeriodicForceArgs {
     /// Makes the job of this moment, and follows it.
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let since = Instant::now();
         let id = remote.find_job(&self.id).await?;
         let forced = remote.force(&id).await?;
         let eval = remote.evaluation(&forced.eval_id).await?;
-        let accepted = Accepted {
+        let accepted = AcceptedChange {
             job: &eval.job_id,
-            deed: "registered",
+            action: "registered",
             eval: &eval.id,
             index: forced.index,
             since,

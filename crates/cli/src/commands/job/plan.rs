@@ -10,13 +10,13 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{diff, file::JobFile, launches::what_next};
+use super::{diff, file::JobFile, launches::next_launch_lines};
 use crate::{
     failure::{Exit, Failure},
     global::Global,
     output::{self, Cell, Column, Layout, Table, View, funnels, sections},
     remote::block_on,
-    show::Print,
+    show::PrintArgs,
 };
 
 /// Placements that are shown one by one; of more only counts by node are.
@@ -24,7 +24,7 @@ const PLACEMENTS_SHOWN_MAX: usize = 20;
 
 /// Arguments of `job plan`.
 #[derive(Debug, Args)]
-pub struct Plan {
+pub struct JobPlanArgs {
     #[command(flatten)]
     file: JobFile,
     /// Do not show the differences from the current job
@@ -37,13 +37,13 @@ pub struct Plan {
     #[arg(long)]
     policy_override: bool,
     #[command(flatten)]
-    print: Print,
+    print: PrintArgs,
 }
 
 /// A plan as it is printed.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-struct Planned {
+struct PlanView {
     plan: JobPlanned,
     #[serde(skip)]
     job: String,
@@ -52,7 +52,7 @@ struct Planned {
     desired: Value,
 }
 
-impl Plan {
+impl JobPlanArgs {
     /// Plans and prints. Whatever goes wrong ends with one code, so that a script can distinguish it from a change.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         block_on(self.plan(global)).map_err(|failure| failure.ending_with(Exit::NoPlan))?.map_or(Ok(()), Err)
@@ -60,23 +60,23 @@ impl Plan {
 
     /// The end of a plan with changes, if there are any.
     async fn plan(&self, global: &Global) -> Result<Option<Failure>, Failure> {
-        let asked = self.file.parse_for_server(&global.namespace())?;
-        let job = &asked.job;
+        let prepared = self.file.parse_for_server(&global.namespace())?;
+        let job = &prepared.job;
         let remote = global.remote()?.in_namespace(&job.key.namespace);
         let plan = remote
             .plan(job, self.diff.unwrap_or(true) && !self.no_diff, self.policy_override)
             .await
-            .map_err(|failure| asked.refused(failure))?;
-        asked.warn(&plan.warnings);
-        let planned = Planned { plan, job: job.key.id.to_string(), desired: berth_jobfile::to_json(job) };
+            .map_err(|failure| prepared.refused(failure))?;
+        prepared.warn(&plan.warnings);
+        let planned = PlanView { plan, job: job.key.id.to_string(), desired: berth_jobfile::to_json(job) };
         self.print.print(&planned)?;
         let index = planned.plan.job_modify_index;
-        output::tell(&format!("next: berth job run -check-index {index} {}", self.file.path()));
+        output::eprint_line(&format!("next: berth job run -check-index {index} {}", self.file.path()));
         Ok(planned.touches_allocations().then(|| Failure::silent(Exit::Changes)))
     }
 }
 
-impl Planned {
+impl PlanView {
     /// Whether any allocation would be made or ended.
     fn touches_allocations(&self) -> bool {
         let touches = |updates: &DesiredUpdates| {
@@ -127,7 +127,7 @@ impl Planned {
         }
     }
 
-    /// What would become of those that are there, where nobody takes their place.
+    /// What would happen to existing allocations that are not replaced.
     fn touched(&self, layout: Layout) -> String {
         let touched = &self.plan.touched;
         let shown = if layout.wide { touched.len() } else { PLACEMENTS_SHOWN_MAX };
@@ -152,7 +152,7 @@ impl Planned {
     fn launch(&self) -> String {
         let next = Some(self.plan.next_periodic_launch).filter(|next| *next != Time::default());
         let next = next.map(|next| next.to_string());
-        let lines = what_next(&self.desired, next.as_deref());
+        let lines = next_launch_lines(&self.desired, next.as_deref());
         lines.first().map(|line| format!("once it is registered, {line}\n")).unwrap_or_default()
     }
 
@@ -166,7 +166,7 @@ impl Planned {
     }
 }
 
-impl View for Planned {
+impl View for PlanView {
     fn text(&self, layout: Layout) -> String {
         let differs = self.plan.diff.as_ref().map(|difference| diff::render(difference, layout));
         let verdict = self.verdict() + &self.launch();
@@ -196,7 +196,7 @@ fn one_by_one(placements: &[PlannedPlacement], layout: Layout) -> String {
         let replaced = layout.id(&placement.previous_allocation);
         let node_id = (&placement.node_id).into();
         let victims: Vec<_> = placement.preempts.iter().map(|id| layout.id(id)).collect();
-        let (what, victims) = (deed(placement), victims.join(", "));
+        let (what, victims) = (placement_kind(placement), victims.join(", "));
         let (name, node) = ((&placement.name).into(), (&placement.node_name).into());
         let cells: [Cell; 6] = [name, node, node_id, replaced.into(), what.into(), victims.into()];
         table.row(cells.into_iter().take(shown));
@@ -205,7 +205,7 @@ fn one_by_one(placements: &[PlannedPlacement], layout: Layout) -> String {
 }
 
 /// What a placement is, in the words of the table of counts.
-fn deed(placement: &PlannedPlacement) -> &'static str {
+fn placement_kind(placement: &PlannedPlacement) -> &'static str {
     match placement.action.as_str() {
         "create/destroy update" => "replacement",
         "migrate" => "move",
@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
 
-    fn planned(placements: usize) -> Planned {
+    fn planned(placements: usize) -> PlanView {
         let place = |at: usize| PlannedPlacement {
             name: format!("web.front[{at}]"),
             task_group: "front".into(),
@@ -255,7 +255,7 @@ mod tests {
             JobPlanned { placements: (0..placements).map(place).collect(), ..JobPlanned::default() };
         let updates = DesiredUpdates { place: placements as u64, ignore: 1, ..DesiredUpdates::default() };
         plan.annotations.desired_tg_updates.insert("front".into(), updates);
-        Planned { plan, job: "web".into(), desired: Value::Null }
+        PlanView { plan, job: "web".into(), desired: Value::Null }
     }
 
     #[test]

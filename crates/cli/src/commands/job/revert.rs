@@ -4,17 +4,17 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::outcome::{Accepted, Detach, ends_of};
+use super::outcome::{AcceptedChange, DetachArgs, ends_of};
 use crate::{
     complete,
     failure::{Exit, Failure},
     output::clean,
-    remote::{Diffs, Remote},
+    remote::{DiffAgainst, Remote},
 };
 
 /// Arguments of `job revert`.
 #[derive(Debug, Args)]
-pub struct Revert {
+pub struct JobRevertArgs {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
@@ -22,19 +22,19 @@ pub struct Revert {
     #[arg(value_name = "VERSION|TAG")]
     version: String,
     #[command(flatten)]
-    detach: Detach,
+    detach: DetachArgs,
 }
 
-impl Revert {
+impl JobRevertArgs {
     /// Registers the earlier version again, and follows it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let since = Instant::now();
         let id = remote.find_job(&self.id).await?;
         let version = self.number(remote, &id).await?;
         let reverted = remote.revert(&id, version, None).await?;
-        let accepted = Accepted {
+        let accepted = AcceptedChange {
             job: &id,
-            deed: &format!("back at version {version}"),
+            action: &format!("back at version {version}"),
             eval: &reverted.eval_id,
             index: reverted.job_modify_index,
             since,
@@ -47,7 +47,7 @@ impl Revert {
         if let Ok(number) = self.version.parse() {
             return Ok(number);
         }
-        let versions = remote.job_versions(id, Diffs::None).await?.versions;
+        let versions = remote.job_versions(id, DiffAgainst::None).await?.versions;
         let tagged = versions.iter().find(|job| job["VersionTag"]["Name"] == self.version.as_str());
         tagged.and_then(|job| job["Version"].as_u64()).ok_or_else(|| {
             let message = format!("no version of job {} has the tag `{}`", clean(id), clean(&self.version));

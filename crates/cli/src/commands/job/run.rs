@@ -8,17 +8,17 @@ use serde_json::json;
 
 use super::{
     file::JobFile,
-    outcome::{Accepted, Detach},
+    outcome::{AcceptedChange, DetachArgs},
 };
 use crate::{failure::Failure, output, remote::Remote};
 
 /// Arguments of `job run`.
 #[derive(Debug, Args)]
-pub struct Run {
+pub struct JobRunArgs {
     #[command(flatten)]
     file: JobFile,
     #[command(flatten)]
-    detach: Detach,
+    detach: DetachArgs,
     /// Register only if the job was last changed at this index; 0 if it must not exist yet
     #[arg(long, value_name = "INDEX")]
     check_index: Option<u64>,
@@ -42,7 +42,7 @@ pub struct Run {
     policy_override: bool,
 }
 
-impl Run {
+impl JobRunArgs {
     /// Registers and follows.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let since = Instant::now();
@@ -51,7 +51,7 @@ impl Run {
             let job = file.parse_in(remote.namespace())?;
             return Ok(output::print(&format!("{:#}\n", json!({ "Job": berth_jobfile::to_json(&job) })))?);
         }
-        let asked = file.parse_for_server(remote.namespace())?;
+        let prepared = file.parse_for_server(remote.namespace())?;
         let conditions = JobRegister {
             enforce_index: self.check_index.is_some(),
             job_modify_index: self.check_index.unwrap_or_default(),
@@ -59,17 +59,17 @@ impl Run {
             preserve_resources: self.preserve_resources,
             eval_priority: self.eval_priority.unwrap_or_default(),
             policy_override: self.policy_override,
-            submission: file.submission(&asked),
+            submission: file.submission(&prepared),
             ..JobRegister::default()
         };
-        let job = &asked.job;
+        let job = &prepared.job;
         let remote = remote.in_namespace(&job.key.namespace);
         let registered = remote.register(job, conditions).await;
-        let registered = registered.map_err(|failure| asked.refused(failure))?;
-        asked.warn(&registered.warnings);
-        let accepted = Accepted {
+        let registered = registered.map_err(|failure| prepared.refused(failure))?;
+        prepared.warn(&registered.warnings);
+        let accepted = AcceptedChange {
             job: &job.key.id,
-            deed: "registered",
+            action: "registered",
             eval: &registered.eval_id,
             index: registered.job_modify_index,
             since,

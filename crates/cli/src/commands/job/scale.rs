@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::outcome::{Accepted, Detach, ends_of};
+use super::outcome::{AcceptedChange, DetachArgs, ends_of};
 use crate::{
     complete,
     failure::{Exit, Failure},
@@ -14,7 +14,7 @@ use crate::{
 
 /// Arguments of `job scale`.
 #[derive(Debug, Args)]
-pub struct Scale {
+pub struct JobScaleArgs {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
@@ -25,10 +25,10 @@ pub struct Scale {
     #[arg(long, value_name = "TEXT", default_value = "berth job scale")]
     message: String,
     #[command(flatten)]
-    detach: Detach,
+    detach: DetachArgs,
 }
 
-impl Scale {
+impl JobScaleArgs {
     /// Changes the count, and follows what comes of it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let since = Instant::now();
@@ -37,9 +37,9 @@ impl Scale {
         let groups = remote.scale_status(&id).await?.task_groups;
         let group = only_group(&groups.keys().map(String::as_str).collect::<Vec<_>>(), group)?;
         let scaled = remote.scale(&id, group, count, &self.message).await?;
-        let accepted = Accepted {
+        let accepted = AcceptedChange {
             job: &id,
-            deed: &format!("scaled: {} wants {count}", clean(group)),
+            action: &format!("scaled: {} wants {count}", clean(group)),
             eval: &scaled.eval_id,
             index: scaled.job_modify_index,
             since,
@@ -62,13 +62,13 @@ impl Scale {
     }
 }
 
-/// The group that is meant, taken for granted when there is only one.
-fn only_group<'a>(groups: &[&'a str], asked: Option<&str>) -> Result<&'a str, Failure> {
+/// The named group, or the only one.
+fn only_group<'a>(groups: &[&'a str], requested: Option<&str>) -> Result<&'a str, Failure> {
     let named = groups.iter().map(|group| format!("`{}`", clean(group))).collect::<Vec<_>>().join(", ");
     let help = format!("its groups are {named}");
-    match asked {
-        Some(asked) => groups.iter().find(|group| **group == asked).copied().ok_or_else(|| {
-            Failure::new(Exit::NotFound, format!("the job has no group `{}`", clean(asked))).help(help)
+    match requested {
+        Some(requested) => groups.iter().find(|group| **group == requested).copied().ok_or_else(|| {
+            Failure::new(Exit::NotFound, format!("the job has no group `{}`", clean(requested))).help(help)
         }),
         None if groups.len() == 1 => Ok(groups[0]),
         None => Err(Failure::new(Exit::Usage, "the job has more than one group: say which one").help(help)),

@@ -11,34 +11,34 @@ use crate::{
     failure::Failure,
     output::{Cell, Column, Layout, Table, View, rfc3339},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Arguments of `job scaling-events`.
 #[derive(Debug, Args)]
-pub struct ScalingEvents {
+pub struct JobScalingEventsArgs {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// The events of each group, newest first.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-struct Events(BTreeMap<String, Vec<ScalingEvent>>);
+struct GroupScalingEvents(BTreeMap<String, Vec<ScalingEvent>>);
 
-impl ScalingEvents {
-    /// Prints them.
+impl JobScalingEventsArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_job(&self.id).await?;
-        let read = async |remote: &Remote| Ok(Events::of(remote.scale_status(&id).await?.task_groups));
+        let read =
+            async |remote: &Remote| Ok(GroupScalingEvents::of(remote.scale_status(&id).await?.task_groups));
         self.show.show(remote, read).await
     }
 }
 
-impl Events {
+impl GroupScalingEvents {
     fn of(groups: BTreeMap<String, GroupScaleStatus>) -> Self {
         Self(groups.into_iter().map(|(name, group)| (name, group.events)).collect())
     }
@@ -53,7 +53,7 @@ impl Events {
     }
 }
 
-impl View for Events {
+impl View for GroupScalingEvents {
     fn text(&self, layout: Layout) -> String {
         let all = self.by_age();
         if all.is_empty() {
@@ -115,7 +115,7 @@ mod tests {
             back               1  yes    1970-01-01T00:00:20Z  no nodes left
             front      2       1         1970-01-01T00:00:10Z
         "#]]
-        .assert_eq(&Events::of(groups.into()).text(Layout::PLAIN));
-        assert_eq!(Events(BTreeMap::new()).text(Layout::PLAIN), "nobody has scaled it\n");
+        .assert_eq(&GroupScalingEvents::of(groups.into()).text(Layout::PLAIN));
+        assert_eq!(GroupScalingEvents(BTreeMap::new()).text(Layout::PLAIN), "nobody has scaled it\n");
     }
 }

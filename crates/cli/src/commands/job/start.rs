@@ -6,7 +6,7 @@ use berth_api::http::JobServerFields;
 use clap::Args;
 use serde::Deserialize;
 
-use super::outcome::{Accepted, Detach, ends};
+use super::outcome::{AcceptedChange, DetachArgs, ends};
 use crate::{
     complete,
     failure::{Exit, Failure},
@@ -16,15 +16,15 @@ use crate::{
 
 /// Arguments of `job start`.
 #[derive(Debug, Args)]
-pub struct Start {
+pub struct JobStartArgs {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
     #[command(flatten)]
-    detach: Detach,
+    detach: DetachArgs,
 }
 
-impl Start {
+impl JobStartArgs {
     /// Registers the version that was stopped again, and follows it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let since = Instant::now();
@@ -36,9 +36,9 @@ impl Start {
         }
         let standing = JobServerFields::deserialize(&job).unwrap_or_default();
         let started = remote.revert(&id, standing.version, Some(standing.version)).await?;
-        let accepted = Accepted {
+        let accepted = AcceptedChange {
             job: &id,
-            deed: "started again",
+            action: "started again",
             eval: &started.eval_id,
             index: started.job_modify_index,
             since,

@@ -3,20 +3,20 @@
 use berth_api::http::JobStub;
 use clap::Args;
 
-use super::detail::{JobDetail, Parts};
+use super::detail::{DetailOptions, JobDetail};
 use crate::{
     commands::{alloc, deployment, eval, node},
     complete,
     failure::{Exit, Failure},
-    filter::Filter,
+    filter::FilterArgs,
     output::{Cell, Column, Layout, Table, View, age, now_ns},
-    remote::{Kind, Remote},
-    show::Show,
+    remote::{IdKind, Remote},
+    show::ShowArgs,
 };
 
 /// Arguments of `job status`.
 #[derive(Debug, Args)]
-pub struct Status {
+pub struct JobStatusArgs {
     /// Id or prefix of the job; all jobs by default
     #[arg(value_name = "JOB", conflicts_with = "filter", add = complete::jobs())]
     id: Option<String>,
@@ -36,13 +36,12 @@ pub struct Status {
     #[arg(long, hide = true)]
     any: bool,
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl Status {
-    /// Prints it.
+impl JobStatusArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let Some(id) = &self.id else {
             return self.show.show(&self.filter.of(remote), async |remote| remote.jobs().await).await;
@@ -54,7 +53,7 @@ impl Status {
             found => found?,
         };
         let read = async |remote: &Remote| {
-            let parts = Parts { short: self.short, evals: self.evals };
+            let parts = DetailOptions { short: self.short, evals: self.evals };
             let detail = JobDetail::read(remote, &id).await?.with(parts);
             if self.stats { detail.with_usage(remote).await } else { Ok(detail) }
         };
@@ -64,17 +63,20 @@ impl Status {
     /// Prints what has this id and is no job.
     async fn of_anything(&self, remote: &Remote, id: &str) -> Result<(), Failure> {
         let (kind, id) = remote.find_anything(id).await?;
-        let of_jobs =
-            [("stats", self.stats), ("evals", self.evals), ("short", self.short && kind != Kind::Allocation)];
+        let of_jobs = [
+            ("stats", self.stats),
+            ("evals", self.evals),
+            ("short", self.short && kind != IdKind::Allocation),
+        ];
         if let Some((flag, _)) = of_jobs.into_iter().find(|(_, given)| *given) {
             let text = format!("`-{flag}` is about jobs, and {id} is of the kind {}", kind.name());
             return Err(Failure::new(Exit::Usage, text).help("leave it out"));
         }
         match kind {
-            Kind::Allocation => alloc::status::print(remote, &self.show, &id, self.short).await,
-            Kind::Deployment => deployment::status::print(remote, &self.show, &id).await,
-            Kind::Evaluation => eval::status::print(remote, &self.show, &id).await,
-            Kind::Node => node::status::print(remote, &self.show, &id).await,
+            IdKind::Allocation => alloc::status::print(remote, &self.show, &id, self.short).await,
+            IdKind::Deployment => deployment::status::print(remote, &self.show, &id).await,
+            IdKind::Evaluation => eval::status::print(remote, &self.show, &id).await,
+            IdKind::Node => node::status::print(remote, &self.show, &id).await,
         }
     }
 }
@@ -122,7 +124,7 @@ fn row(job: &JobStub, now_ns: u64) -> [Cell; 12] {
         (&job.namespace).into(),
         (&job.job_type).into(),
         Cell::number(job.priority),
-        Cell::status(standing(job)),
+        Cell::status(outcome_or_status(job)),
         Cell::number(running),
         Cell::number(waiting),
         Cell::number(failed),
@@ -134,7 +136,7 @@ fn row(job: &JobStub, now_ns: u64) -> [Cell; 12] {
 }
 
 /// In a word: a job that its owner stopped is dead as well, but not by itself.
-pub fn standing(job: &JobStub) -> &str {
+pub fn outcome_or_status(job: &JobStub) -> &str {
     match (job.stop, job.status.as_str()) {
         (true, "dead") => "stopped",
         (true, _) => "stopping",

@@ -5,17 +5,17 @@ use std::time::Instant;
 use clap::{Args, value_parser};
 
 use crate::{
-    ask::Ask,
     complete,
+    confirm::ConfirmArgs,
     failure::Failure,
-    follow::{Change, Progress, follow},
+    follow::{JobChange, Progress, follow},
     output::{self, clean},
     remote::Remote,
 };
 
 /// Arguments of `job stop`.
 #[derive(Debug, Args)]
-pub struct Stop {
+pub struct JobStopArgs {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
@@ -32,14 +32,14 @@ pub struct Stop {
     #[arg(long)]
     verbose: bool,
     #[command(flatten)]
-    ask: Ask,
+    confirm: ConfirmArgs,
 }
 
-impl Stop {
+impl JobStopArgs {
     /// Stops and waits.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_job(&self.id).await?;
-        self.ask.on_terminal("stop job", &id, &self.id)?;
+        self.confirm.on_terminal("stop job", &id, &self.id)?;
         let since = Instant::now();
         let allocs = remote.job_allocations(&id).await?;
         let stopped = remote.deregister(&id, self.purge, self.eval_priority).await?;
@@ -47,8 +47,8 @@ impl Stop {
             return Ok(output::print(&format!("{}\n", stopped.eval_id))?);
         }
         let eval = output::id(&stopped.eval_id, self.verbose);
-        output::tell(&format!("job {} is stopped, evaluation {eval}", clean(&id)));
-        let change = Change { job: &id, index: stopped.job_modify_index };
+        output::eprint_line(&format!("job {} is stopped, evaluation {eval}", clean(&id)));
+        let change = JobChange { job: &id, index: stopped.job_modify_index };
         follow(remote, &change, Progress::stopping(&stopped.eval_id, &allocs), since).await?;
         Ok(())
     }

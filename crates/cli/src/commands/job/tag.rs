@@ -5,22 +5,22 @@ use clap::{Args, Subcommand};
 use crate::{
     complete,
     failure::Failure,
-    output::{clean, tell},
+    output::{clean, eprint_line},
     remote::Remote,
 };
 
 /// What can be done with tags.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum JobTagCommand {
     /// Give a version of a job a name, by which it is found and for which it is kept
-    Apply(Apply),
+    Apply(JobTagApplyArgs),
     /// Take the name away again
-    Unset(Unset),
+    Unset(JobTagUnsetArgs),
 }
 
 /// Arguments of `job tag apply`.
 #[derive(Debug, Args)]
-pub struct Apply {
+pub struct JobTagApplyArgs {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
@@ -37,7 +37,7 @@ pub struct Apply {
 
 /// Arguments of `job tag unset`.
 #[derive(Debug, Args)]
-pub struct Unset {
+pub struct JobTagUnsetArgs {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
@@ -46,8 +46,7 @@ pub struct Unset {
     name: String,
 }
 
-impl Verb {
-    /// Runs the command.
+impl JobTagCommand {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
             Self::Apply(apply) => apply.run(remote).await,
@@ -56,7 +55,7 @@ impl Verb {
     }
 }
 
-impl Apply {
+impl JobTagApplyArgs {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_job(&self.id).await?;
         remote
@@ -64,16 +63,16 @@ impl Apply {
             .await?;
         let which =
             self.version.map_or("the newest version".to_owned(), |version| format!("version {version}"));
-        tell(&format!("{which} of job {} has the tag {}", clean(&id), clean(&self.name)));
+        eprint_line(&format!("{which} of job {} has the tag {}", clean(&id), clean(&self.name)));
         Ok(())
     }
 }
 
-impl Unset {
+impl JobTagUnsetArgs {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_job(&self.id).await?;
         remote.untag_version(&id, &self.name).await?;
-        tell(&format!("no version of job {} has the tag {} any more", clean(&id), clean(&self.name)));
+        eprint_line(&format!("no version of job {} has the tag {} any more", clean(&id), clean(&self.name)));
         Ok(())
     }
 }

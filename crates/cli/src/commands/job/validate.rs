@@ -7,7 +7,7 @@ use crate::{failure::Failure, output};
 
 /// Arguments of `job validate`.
 #[derive(Debug, Args)]
-pub struct Validate {
+pub struct JobValidateArgs {
     #[command(flatten)]
     file: JobFile,
     /// Read the file as JSON
@@ -15,7 +15,7 @@ pub struct Validate {
     json: bool,
 }
 
-impl Validate {
+impl JobValidateArgs {
     /// Says that the file is good, or what is wrong with it.
     pub fn run(&self) -> Result<(), Failure> {
         let job = self.file.as_json(self.json).parse()?;

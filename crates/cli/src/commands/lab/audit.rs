@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct LabAuditArgs {
     /// Server of the cluster: Berth, or any that speaks Nomad's API
     #[arg(long, value_name = "URL")]
     target: String,
@@ -20,7 +20,7 @@ pub struct Args {
     token: String,
 }
 
-impl Args {
+impl LabAuditArgs {
     pub fn run(self, global: &Global) -> Result<(), Failure> {
         let target = target(&self.target, self.token, global)?;
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;

@@ -15,18 +15,18 @@ use crate::{
 };
 
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum LabCommand {
     /// Simulate nodes: the agent's own life cycle, with tasks that only pretend to run
-    Nodes(Box<nodes::Args>),
+    Nodes(Box<nodes::LabNodesArgs>),
     /// Run an experiment: start a server and nodes, put a load on them, and measure
-    Run(run::Run),
+    Run(run::LabRunArgs),
     /// Draw the report of a run again
-    Report(report::Args),
+    Report(report::LabReportArgs),
     /// Check a cluster by what its API shows: each allocation is where its job allows it, and nothing is given twice
-    Audit(audit::Args),
+    Audit(audit::LabAuditArgs),
 }
 
-impl Verb {
+impl LabCommand {
     pub fn run(self, global: &Global) -> Result<(), Failure> {
         match self {
             Self::Nodes(args) => args.run(),

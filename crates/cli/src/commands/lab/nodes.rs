@@ -4,8 +4,8 @@ use std::{io, path::PathBuf};
 
 use berth_api::agent::Batching;
 use berth_lab::nodes::{
-    Behaviour, Journal, NodesConfig, Outages, SettingError, Shapes, Span, TaskBehaviour, Weighted,
-    read_share, run,
+    Behaviour, DurationRange, Journal, NodesConfig, Outages, SettingError, SimNodeShapes, TaskBehaviour,
+    WeightedShape, read_share, run,
 };
 use berth_tls::TlsFiles;
 use tokio::runtime;
@@ -17,7 +17,7 @@ use crate::{
 };
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct LabNodesArgs {
     /// Number of nodes
     #[arg(long)]
     count: u32,
@@ -39,13 +39,13 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    cluster: Cluster,
+    cluster: ClusterArgs,
     #[command(flatten)]
-    troubles: Troubles,
+    troubles: OutageArgs,
     #[command(flatten)]
-    tasks: Tasks,
+    tasks: TaskArgs,
     #[command(flatten)]
-    updates: Updates,
+    updates: TaskUpdateArgs,
     /// Print a line of JSON for each start and each end of a task
     #[arg(long)]
     journal: bool,
@@ -56,11 +56,11 @@ pub struct Args {
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What the nodes are")]
-struct Cluster {
+struct ClusterArgs {
     /// Shape of the nodes, in MHz and MiB, e.g. cpu=4000,memory=8192,disk=102400, with gpus=8,gpu_model=T4 if they have
     /// GPUs; repeatable with weight=N: each node draws one
     #[arg(long, value_name = "SHAPE")]
-    shape: Vec<Weighted>,
+    shape: Vec<WeightedShape>,
     /// Shapes of a recorded GPU cluster, from DIR/openb/openb_node_list_all_node.csv: one of the lists of
     /// cluster-trace-gpu-v2023 in github.com/alibaba/clusterdata
     #[arg(long, value_name = "DIR", conflicts_with_all = ["shape", "gpu_cluster"])]
@@ -84,7 +84,7 @@ struct Cluster {
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What happens to them")]
-struct Troubles {
+struct OutageArgs {
     /// Repeatedly break the connections of a share of the nodes, e.g. share=0.01,every=1m..2m,lasts=5s..15s; each of these
     /// nodes has a connection of its own
     #[arg(long, value_name = "OUTAGES")]
@@ -99,27 +99,27 @@ struct Troubles {
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What their tasks do besides what the job says")]
-struct Tasks {
+struct TaskArgs {
     /// Delay before a start is reported, e.g. 1s or 100ms..500ms
     #[arg(long, value_name = "DURATION", default_value = "0s")]
-    start_delay: Span,
+    start_delay: DurationRange,
     /// Task events reported for a start before the task runs
     #[arg(long, value_name = "N", default_value_t = 0)]
     events: u16,
     /// Time between these events
     #[arg(long, value_name = "DURATION", default_value = "100ms..500ms")]
-    event_gap: Span,
+    event_gap: DurationRange,
     /// Share of starts that fail, with exit code 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     failure_rate: f64,
     /// Time until they fail
     #[arg(long, value_name = "DURATION", default_value = "0s..1s")]
-    failure_after: Span,
+    failure_after: DurationRange,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What they do without that makes updates few")]
-struct Updates {
+struct TaskUpdateArgs {
     /// Switch off priorities: the status of an allocation is batched like its events
     #[arg(long)]
     no_priority: bool,
@@ -131,14 +131,14 @@ struct Updates {
     no_adaptive: bool,
 }
 
-impl From<Updates> for Batching {
-    fn from(without: Updates) -> Self {
-        let Updates { no_priority, no_shared_buffer, no_adaptive } = without;
+impl From<TaskUpdateArgs> for Batching {
+    fn from(without: TaskUpdateArgs) -> Self {
+        let TaskUpdateArgs { no_priority, no_shared_buffer, no_adaptive } = without;
         Self { priority: !no_priority, shared_buffer: !no_shared_buffer, adaptive: !no_adaptive }
     }
 }
 
-impl Args {
+impl LabNodesArgs {
     pub fn run(self) -> Result<(), Failure> {
         let until_stdin_closes = self.until_stdin_closes;
         // Beside another process, it is for that one to say how things go.
@@ -154,7 +154,7 @@ impl Args {
 
     fn config(self) -> Result<NodesConfig, Failure> {
         let shapes = self.cluster.shapes(self.seed)?;
-        let Cluster { rack_size, classes, datacenter, node_pool, .. } = self.cluster;
+        let ClusterArgs { rack_size, classes, datacenter, node_pool, .. } = self.cluster;
         Ok(NodesConfig {
             first: self.first,
             connections: self.connections,
@@ -174,20 +174,22 @@ impl Args {
     }
 }
 
-impl Cluster {
-    fn shapes(&self, seed: u64) -> Result<Shapes, Failure> {
+impl ClusterArgs {
+    fn shapes(&self, seed: u64) -> Result<SimNodeShapes, Failure> {
         match &self.traces {
-            Some(dir) => Shapes::recorded(dir).map_err(|error| Failure::new(Exit::Usage, error.to_string())),
-            None if self.gpu_cluster => Ok(Shapes::generated(seed)),
-            None if self.shape.is_empty() => Ok(Shapes::default()),
-            None => Ok(Shapes::Drawn(self.shape.clone())),
+            Some(dir) => {
+                SimNodeShapes::recorded(dir).map_err(|error| Failure::new(Exit::Usage, error.to_string()))
+            }
+            None if self.gpu_cluster => Ok(SimNodeShapes::generated(seed)),
+            None if self.shape.is_empty() => Ok(SimNodeShapes::default()),
+            None => Ok(SimNodeShapes::Drawn(self.shape.clone())),
         }
     }
 }
 
-impl Troubles {
-    fn behaviour(self, tasks: Tasks) -> Behaviour {
-        let Tasks { start_delay, events, event_gap, failure_rate, failure_after } = tasks;
+impl OutageArgs {
+    fn behaviour(self, tasks: TaskArgs) -> Behaviour {
+        let TaskArgs { start_delay, events, event_gap, failure_rate, failure_after } = tasks;
         Behaviour {
             tasks: TaskBehaviour { start_delay, events, event_gap, failure_rate, failure_after },
             flapping: self.flap.unwrap_or_default(),

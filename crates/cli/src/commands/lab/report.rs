@@ -10,12 +10,12 @@ use crate::{
 };
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct LabReportArgs {
     /// Directory of the run's result and trace
     dir: PathBuf,
 }
 
-impl Args {
+impl LabReportArgs {
     pub fn run(self) -> Result<(), Failure> {
         let dir = self.dir.display();
         draw(&self.dir)

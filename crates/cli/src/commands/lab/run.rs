@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use berth_lab::run::{EXAMPLES, EXPERIMENTS, Experiment, Kind, Options, Param, RunError, Scale, find, run};
+use berth_lab::run::{
+    EXAMPLES, EXPERIMENTS, Experiment, Options, Param, ParamKind, RunError, Scale, find, run,
+};
 use clap::{
     Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, builder::BoolishValueParser,
     parser::ValueSource, value_parser,
@@ -21,9 +23,9 @@ const HEADING: &str = "Every experiment";
 
 /// An experiment, and what it is given.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub struct LabRunArgs {
     experiment: &'static Experiment,
-    common: Common,
+    common: CommonArgs,
     /// The values of its own parameters, by flag.
     given: BTreeMap<String, String>,
 }
@@ -31,7 +33,7 @@ pub struct Run {
 /// What is common to all experiments.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = HEADING)]
-struct Common {
+struct CommonArgs {
     /// Directory of the result, the trace and the report
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -61,7 +63,7 @@ struct Common {
     profile: bool,
 }
 
-impl Run {
+impl LabRunArgs {
     /// Runs it, and prints the figures.
     pub fn run(self, global: &Global) -> Result<(), Failure> {
         daemon::raise_open_files();
@@ -96,13 +98,13 @@ fn failure(error: &RunError) -> Failure {
     Failure::new(exit, error.to_string())
 }
 
-impl Args for Run {
+impl Args for LabRunArgs {
     fn augment_args(command: Command) -> Command {
         let experiments = EXPERIMENTS.iter().map(|experiment| {
             let own = experiment.params.iter().map(arg);
             // What is common has words of its own, which must not stand for those of the experiment.
             let command = Command::new(experiment.name).args(own);
-            with_examples(Common::augment_args(command).about(experiment.about), experiment)
+            with_examples(CommonArgs::augment_args(command).about(experiment.about), experiment)
         });
         command.subcommand_required(true).arg_required_else_help(true).subcommands(experiments)
     }
@@ -112,7 +114,7 @@ impl Args for Run {
     }
 }
 
-impl FromArgMatches for Run {
+impl FromArgMatches for LabRunArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let found = matches.subcommand().and_then(|(name, matches)| Some((find(name)?, matches)));
         let (experiment, matches) =
@@ -121,7 +123,7 @@ impl FromArgMatches for Run {
             .params
             .iter()
             .filter_map(|param| Some((param.name.to_owned(), value(param, matches)?)));
-        Ok(Self { experiment, common: Common::from_arg_matches(matches)?, given: given.collect() })
+        Ok(Self { experiment, common: CommonArgs::from_arg_matches(matches)?, given: given.collect() })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -140,10 +142,10 @@ fn with_examples(command: Command, experiment: &Experiment) -> Command {
 fn arg(param: &Param) -> Arg {
     let arg = Arg::new(param.name).long(param.name).help(help(param));
     match param.kind {
-        Kind::Count { .. } => arg.value_name("COUNT"),
-        Kind::Text(value_name) => arg.value_name(value_name),
-        Kind::Choice(words) => arg.value_parser(words.to_vec()),
-        Kind::Switch => arg
+        ParamKind::Count { .. } => arg.value_name("COUNT"),
+        ParamKind::Text(value_name) => arg.value_name(value_name),
+        ParamKind::Choice(words) => arg.value_parser(words.to_vec()),
+        ParamKind::Switch => arg
             .action(ArgAction::Set)
             .value_name("BOOL")
             .num_args(0..=1)
@@ -157,7 +159,7 @@ fn arg(param: &Param) -> Arg {
 fn help(param: &Param) -> String {
     let [small, medium, full] = param.defaults;
     match param.kind {
-        Kind::Switch => param.about.to_owned(),
+        ParamKind::Switch => param.about.to_owned(),
         _ if full.is_empty() => param.about.to_owned(),
         _ if small == full && medium == full => format!("{} [default: {full}]", param.about),
         _ => format!("{} [default: {full}; medium {medium}, small {small}]", param.about),
@@ -167,7 +169,7 @@ fn help(param: &Param) -> String {
 fn value(param: &Param, matches: &ArgMatches) -> Option<String> {
     matches.value_source(param.name).filter(|source| *source != ValueSource::DefaultValue)?;
     match param.kind {
-        Kind::Switch => matches.get_one::<bool>(param.name).map(bool::to_string),
+        ParamKind::Switch => matches.get_one::<bool>(param.name).map(bool::to_string),
         _ => matches.get_one::<String>(param.name).cloned(),
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 
 /// Arguments of `namespace apply`.
 #[derive(Debug, Args)]
-pub struct Apply {
+pub struct NamespaceApplyArgs {
     /// Name (letters, digits, dashes and underscores), or a file that describes it, in HCL or JSON; `-` for standard input
     #[arg(value_name = "NAME|FILE", add = complete::namespaces())]
     named: String,
@@ -37,7 +37,7 @@ pub struct Apply {
     no_drivers: Option<Vec<String>>,
 }
 
-impl Apply {
+impl NamespaceApplyArgs {
     /// Reads it if it is there, changes and writes it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let described: Option<Namespace> = source::is_file(&self.named)
@@ -47,12 +47,12 @@ impl Apply {
         let before = failure::found(remote.namespace_named(&name).await)?;
         let namespace = self.desired(described, before.as_ref(), &name);
         if before.as_ref() == Some(&namespace) {
-            output::tell("nothing to change");
+            output::eprint_line("nothing to change");
             return Ok(());
         }
         remote.put_namespace(&namespace).await?;
-        let deed = if before.is_some() { "changed" } else { "made" };
-        output::tell(&format!("namespace {name} is {deed}"));
+        let action = if before.is_some() { "changed" } else { "made" };
+        output::eprint_line(&format!("namespace {name} is {action}"));
         Ok(())
     }
 

@@ -5,23 +5,22 @@ use clap::Args;
 
 use crate::{
     failure::Failure,
-    filter::Filter,
+    filter::FilterArgs,
     output::{Column, Layout, Table, View},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Arguments of `namespace list`.
 #[derive(Debug, Args)]
-pub struct List {
+pub struct NamespaceListArgs {
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl List {
-    /// Prints it.
+impl NamespaceListArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         self.show.show(&self.filter.of(remote), async |remote| remote.namespaces().await).await
     }

@@ -11,19 +11,18 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 
 /// What can be done with namespaces.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum NamespaceCommand {
     /// List the namespaces
-    List(list::List),
+    List(list::NamespaceListArgs),
     /// Show one namespace
-    Status(status::Status),
+    Status(status::NamespaceStatusArgs),
     /// Make a namespace, or change it; what is not named stays as it is
-    Apply(apply::Apply),
+    Apply(apply::NamespaceApplyArgs),
     /// Delete an empty namespace
-    Delete(delete::Delete),
+    Delete(delete::NamespaceDeleteArgs),
 }
 
-impl Verb {
-    /// Runs the command.
+impl NamespaceCommand {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = global.remote()?;
         match self {

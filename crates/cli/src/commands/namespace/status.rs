@@ -8,21 +8,20 @@ use crate::{
     failure::Failure,
     output::{Column, Fields, Layout, Table, View, sections},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Arguments of `namespace status`.
 #[derive(Debug, Args)]
-pub struct Status {
+pub struct NamespaceStatusArgs {
     /// The namespace's name
     #[arg(value_name = "NAME", add = complete::namespaces())]
     name: String,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl Status {
-    /// Prints it.
+impl NamespaceStatusArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         self.show.show(remote, async |remote| remote.namespace_named(&self.name).await).await
     }

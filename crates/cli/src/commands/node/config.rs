@@ -10,13 +10,13 @@ use crate::{
 
 /// Arguments of `node config`.
 #[derive(Debug, Args)]
-pub struct Config {
+pub struct NodeConfigArgs {
     /// List the addresses on which servers listen for agents; agents learn them from the server they reach
     #[arg(long, required = true)]
     servers: bool,
 }
 
-impl Config {
+impl NodeConfigArgs {
     /// Prints an address a line.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let addresses = remote.servers_of_agents().await?;

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use berth_api::http::{AllocationStub, HostVolume, Node};
 use serde::Serialize;
 
-use crate::commands::alloc::Ends;
+use crate::commands::alloc::TaskExits;
 use crate::output::{Cell, Column, Fields, Layout, Table, View, age, now_ns, rfc3339, sections};
 
 /// All that `node status` shows of a node.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NodeDetail {
-    /// The node.
     pub node: Node,
     /// The allocations on it.
     pub allocations: Vec<AllocationStub>,
@@ -97,7 +96,7 @@ impl NodeDetail {
         let mut table = Table::new(layout, &columns);
         let now = now_ns();
         for alloc in &self.allocations {
-            let ends = Ends::of(alloc.task_states.as_ref());
+            let ends = TaskExits::of(alloc.task_states.as_ref());
             table.row([
                 layout.id(&alloc.id).into(),
                 (&alloc.name).into(),

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::which::Which;
+use super::node_arg::NodeArg;
 use crate::{
     failure::Failure,
     output::{self, short_id},
@@ -11,9 +11,9 @@ use crate::{
 
 /// Arguments of `node eligibility`.
 #[derive(Debug, Args)]
-pub struct Eligibility {
+pub struct NodeEligibilityArgs {
     #[command(flatten)]
-    which: Which,
+    node: NodeArg,
     /// Mark the node eligible for new allocations
     #[arg(long, required_unless_present = "disable")]
     enable: bool,
@@ -22,14 +22,13 @@ pub struct Eligibility {
     disable: bool,
 }
 
-impl Eligibility {
-    /// Runs the command.
+impl NodeEligibilityArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let id = self.which.find(remote).await?;
+        let id = self.node.find(remote).await?;
         remote.set_eligibility(&id, self.enable).await?;
         let (state, next) = if self.enable { ("eligible", "-disable") } else { ("ineligible", "-enable") };
-        output::tell(&format!("node {} is {state} for new work", short_id(&id)));
-        output::tell(&format!("next: berth node eligibility {next} {} takes it back", short_id(&id)));
+        output::eprint_line(&format!("node {} is {state} for new work", short_id(&id)));
+        output::eprint_line(&format!("next: berth node eligibility {next} {} takes it back", short_id(&id)));
         Ok(())
     }
 }

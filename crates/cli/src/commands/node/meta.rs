@@ -10,20 +10,19 @@ use crate::{
     failure::{Exit, Failure},
     output::{self, Cell, Column, Layout, Table, View, short_id},
     remote::Remote,
-    show::{Print, Show},
+    show::{PrintArgs, ShowArgs},
 };
 
 /// What can be done with the metadata of a node.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum NodeMetaCommand {
     /// Show a node's metadata, and where each key is from
-    Read(Read),
+    Read(NodeMetaReadArgs),
     /// Set and unset keys; the agent keeps them, also when it is started again
-    Apply(Apply),
+    Apply(NodeMetaApplyArgs),
 }
 
-impl Verb {
-    /// Does it.
+impl NodeMetaCommand {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
             Self::Read(read) => read.run(remote).await,
@@ -34,13 +33,13 @@ impl Verb {
 
 /// The node, by Nomad's flag.
 #[derive(Debug, Args)]
-struct OfNode {
+struct NodeIdArg {
     /// Id, prefix or name of the node; optional if there is only one
     #[arg(long, value_name = "NODE", add = complete::nodes())]
     node_id: Option<String>,
 }
 
-impl OfNode {
+impl NodeIdArg {
     async fn find(&self, remote: &Remote) -> Result<String, Failure> {
         if let Some(id) = &self.node_id {
             return remote.find_node(id).await;
@@ -58,14 +57,14 @@ impl OfNode {
 
 /// Arguments of `node meta read`.
 #[derive(Debug, Args)]
-pub struct Read {
+pub struct NodeMetaReadArgs {
     #[command(flatten)]
-    node: OfNode,
+    node: NodeIdArg,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl Read {
+impl NodeMetaReadArgs {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = self.node.find(remote).await?;
         self.show.show(remote, async |remote| remote.node_meta(&id).await).await
@@ -74,7 +73,7 @@ impl Read {
 
 /// Arguments of `node meta apply`.
 #[derive(Debug, Args)]
-pub struct Apply {
+pub struct NodeMetaApplyArgs {
     /// Keys to set
     #[arg(value_name = "KEY=VALUE", required_unless_present = "unset", value_parser = pair)]
     set: Vec<(String, String)>,
@@ -82,17 +81,17 @@ pub struct Apply {
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     unset: Vec<String>,
     #[command(flatten)]
-    node: OfNode,
+    node: NodeIdArg,
     #[command(flatten)]
-    print: Print,
+    print: PrintArgs,
 }
 
-impl Apply {
+impl NodeMetaApplyArgs {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let meta = self.changes()?;
         let node_id = self.node.find(remote).await?;
         let applied = remote.apply_node_meta(&NodeMetaApply { node_id: node_id.clone(), meta }).await?;
-        output::tell(&format!("the metadata of node {} is changed", short_id(&node_id)));
+        output::eprint_line(&format!("the metadata of node {} is changed", short_id(&node_id)));
         self.print.print(&applied)
     }
 
@@ -149,13 +148,14 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestArgs {
         #[command(flatten)]
-        apply: Apply,
+        apply: NodeMetaApplyArgs,
     }
 
     fn changes(words: &[&str]) -> Result<BTreeMap<String, Option<String>>, String> {
-        let line = Line::try_parse_from([&["apply"], words].concat()).map_err(|error| error.to_string())?;
+        let line =
+            TestArgs::try_parse_from([&["apply"], words].concat()).map_err(|error| error.to_string())?;
         line.apply.changes().map_err(|failure| failure.to_string())
     }
 

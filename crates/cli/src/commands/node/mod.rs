@@ -5,13 +5,13 @@ mod detail;
 mod drain;
 mod eligibility;
 mod meta;
+mod node_arg;
 mod pool;
 mod purge;
 mod revoke;
 mod stats;
 pub mod status;
 mod token;
-mod which;
 
 use clap::Subcommand;
 
@@ -19,33 +19,32 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 
 /// What can be done with nodes.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum NodeCommand {
     /// List the nodes, or show one in detail
-    Status(status::Status),
+    Status(status::NodeStatusArgs),
     /// Show what the machine uses right now
-    Stats(stats::Stats),
+    Stats(stats::NodeStatsArgs),
     /// Make a node eligible for new work, or ineligible
-    Eligibility(eligibility::Eligibility),
+    Eligibility(eligibility::NodeEligibilityArgs),
     /// Drain a node, or cancel its drain
-    Drain(drain::Drain),
+    Drain(drain::NodeDrainArgs),
     /// Delete a node that is down
-    Purge(purge::Purge),
+    Purge(purge::NodePurgeArgs),
     /// Let an agent join: makes a token for one, once
-    Token(token::Token),
+    Token(token::NodeTokenArgs),
     /// Revoke a node: its certificates are refused, and its connection ends within a second
-    Revoke(revoke::Revoke),
+    Revoke(revoke::NodeRevokeArgs),
     /// List where servers take agents
-    Config(config::Config),
+    Config(config::NodeConfigArgs),
     /// Show a node's metadata, which constraints see, or change it
     #[command(subcommand)]
-    Meta(meta::Verb),
+    Meta(meta::NodeMetaCommand),
     /// Describe the groups of nodes that jobs choose between
     #[command(subcommand)]
-    Pool(pool::Verb),
+    Pool(pool::NodePoolCommand),
 }
 
-impl Verb {
-    /// Runs the command.
+impl NodeCommand {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = global.remote()?;
         match self {

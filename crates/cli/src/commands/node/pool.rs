@@ -6,72 +6,72 @@ use berth_api::http::NodePool;
 use clap::{Args, Subcommand, ValueHint};
 
 use crate::{
-    ask::Ask,
+    confirm::ConfirmArgs,
     failure::{self, Failure},
-    filter::{Filter, Pages},
+    filter::{FilterArgs, PageArgs},
     output::{self, Column, Fields, Layout, Table, View},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
     source,
 };
 
 /// What can be done with node pools.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum NodePoolCommand {
     /// List the node pools
-    List(List),
+    List(NodePoolListArgs),
     /// Show a node pool
-    Info(Info),
+    Info(NodePoolInfoArgs),
     /// List the nodes of a node pool
-    Nodes(Within),
+    Nodes(NodePoolMembersArgs),
     /// List the jobs that use a node pool
-    Jobs(Within),
+    Jobs(NodePoolMembersArgs),
     /// Create a node pool, or change it: by flags, which leave the rest as it is, or as a file describes it
-    Apply(Apply),
+    Apply(NodePoolApplyArgs),
     /// Write a file that describes a node pool, to start from
-    Init(Init),
+    Init(NodePoolInitArgs),
     /// Delete a node pool that no node is in and no job uses
-    Delete(Delete),
+    Delete(NodePoolDeleteArgs),
 }
 
 /// Arguments of `node pool list`.
 #[derive(Debug, Args)]
-pub struct List {
+pub struct NodePoolListArgs {
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
     #[command(flatten)]
-    pages: Pages,
+    pages: PageArgs,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// Arguments of `node pool info`.
 #[derive(Debug, Args)]
-pub struct Info {
+pub struct NodePoolInfoArgs {
     /// The pool's name
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// Arguments of `node pool nodes` and `node pool jobs`.
 #[derive(Debug, Args)]
-pub struct Within {
+pub struct NodePoolMembersArgs {
     /// The pool's name
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
     #[command(flatten)]
-    pages: Pages,
+    pages: PageArgs,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// Arguments of `node pool apply`.
 #[derive(Debug, Args)]
-pub struct Apply {
+pub struct NodePoolApplyArgs {
     /// Name (letters, digits, dashes and underscores), or a file that describes it, in HCL or JSON; `-` for standard input
     #[arg(value_name = "NAME|FILE")]
     named: String,
@@ -83,7 +83,7 @@ pub struct Apply {
     meta: Vec<(String, String)>,
 }
 
-impl Apply {
+impl NodePoolApplyArgs {
     /// Reads it if it is there, changes and writes it.
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let mut pool = if source::is_file(&self.named) {
@@ -99,14 +99,14 @@ impl Apply {
             pool.meta = Some(self.meta.iter().cloned().collect());
         }
         remote.put_node_pool(&pool).await?;
-        output::tell(&format!("node pool {} is described", pool.name));
+        output::eprint_line(&format!("node pool {} is described", pool.name));
         Ok(())
     }
 }
 
 /// Arguments of `node pool init`.
 #[derive(Debug, Args)]
-pub struct Init {
+pub struct NodePoolInitArgs {
     /// File to write, which must not exist yet; defaults to `pool.nomad.hcl` or `pool.nomad.json`
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
@@ -120,7 +120,7 @@ const HCL: &str = "node_pool \"example\" {\n  description = \"What is special ab
 const JSON: &str = "{\n  \"Name\": \"example\",\n  \"Description\": \"What is special about its nodes\",\n  \
                     \"Meta\": {\n    \"owner\": \"the team that looks after them\"\n  }\n}\n";
 
-impl Init {
+impl NodePoolInitArgs {
     fn run(&self) -> Result<(), Failure> {
         let (text, path) = if self.json { (JSON, "pool.nomad.json") } else { (HCL, "pool.nomad.hcl") };
         let path = self.file.clone().unwrap_or_else(|| path.into());
@@ -128,26 +128,26 @@ impl Init {
         // A name without a dot or a slash would be a pool's.
         let named = path.display().to_string();
         let named = if source::is_file(&named) { named } else { format!("./{named}") };
-        output::tell(&format!("{} is written; next: berth node pool apply {named}", path.display()));
+        output::eprint_line(&format!("{} is written; next: berth node pool apply {named}", path.display()));
         Ok(())
     }
 }
 
 /// Arguments of `node pool delete`.
 #[derive(Debug, Args)]
-pub struct Delete {
+pub struct NodePoolDeleteArgs {
     /// The pool's name
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
-    ask: Ask,
+    confirm: ConfirmArgs,
 }
 
-impl Delete {
+impl NodePoolDeleteArgs {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        self.ask.on_terminal("delete node pool", &self.name, &self.name)?;
+        self.confirm.on_terminal("delete node pool", &self.name, &self.name)?;
         remote.delete_node_pool(&self.name).await?;
-        output::tell(&format!("node pool {} is deleted", self.name));
+        output::eprint_line(&format!("node pool {} is deleted", self.name));
         Ok(())
     }
 }
@@ -157,22 +157,21 @@ fn label(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-impl Verb {
-    /// Runs the command.
+impl NodePoolCommand {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
             Self::Apply(apply) => apply.run(remote).await,
             Self::Init(init) => init.run(),
-            Self::Info(Info { name, show }) => {
+            Self::Info(NodePoolInfoArgs { name, show }) => {
                 show.show(remote, async |remote| remote.node_pool(name).await).await
             }
-            Self::Nodes(Within { name, filter, pages, show }) => {
+            Self::Nodes(NodePoolMembersArgs { name, filter, pages, show }) => {
                 // Servers answer with an empty list for a pool that is not there.
                 remote.node_pool(name).await?;
                 let remote = pages.of(&filter.of(remote));
                 show.show(&remote, async |remote| remote.nodes_of_pool(name).await).await
             }
-            Self::Jobs(Within { name, filter, pages, show }) => {
+            Self::Jobs(NodePoolMembersArgs { name, filter, pages, show }) => {
                 remote.node_pool(name).await?;
                 let remote = pages.of(&filter.of(remote));
                 show.show(&remote, async |remote| remote.jobs_of_pool(name).await).await

@@ -2,25 +2,24 @@
 
 use clap::Args;
 
-use crate::{ask::Ask, complete, failure::Failure, output, remote::Remote};
+use crate::{complete, confirm::ConfirmArgs, failure::Failure, output, remote::Remote};
 
 /// Arguments of `node purge`.
 #[derive(Debug, Args)]
-pub struct Purge {
+pub struct NodePurgeArgs {
     /// Id, prefix or name of a node that is down
     #[arg(value_name = "NODE", add = complete::nodes())]
     id: String,
     #[command(flatten)]
-    ask: Ask,
+    confirm: ConfirmArgs,
 }
 
-impl Purge {
-    /// Forgets it.
+impl NodePurgeArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_node(&self.id).await?;
-        self.ask.on_terminal("purge node", &id, &self.id)?;
+        self.confirm.on_terminal("purge node", &id, &self.id)?;
         remote.purge_node(&id).await?;
-        output::tell(&format!("node {id} is purged"));
+        output::eprint_line(&format!("node {id} is purged"));
         Ok(())
     }
 }

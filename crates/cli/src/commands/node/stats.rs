@@ -3,12 +3,12 @@
 use berth_api::http::HostStats;
 use clap::Args;
 
-use super::which::Which;
+use super::node_arg::NodeArg;
 use crate::{
     failure::Failure,
     output::{Column, Fields, Layout, Table, View, sections},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Bytes of a GiB.
@@ -16,17 +16,16 @@ const GIB: f64 = 1_073_741_824.0;
 
 /// Arguments of `node stats`.
 #[derive(Debug, Args)]
-pub struct Stats {
+pub struct NodeStatsArgs {
     #[command(flatten)]
-    which: Which,
+    node: NodeArg,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl Stats {
-    /// Prints it.
+impl NodeStatsArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let id = self.which.find(remote).await?;
+        let id = self.node.find(remote).await?;
         self.show.show(remote, async |remote| remote.node_usage(&id).await).await
     }
 }

@@ -3,19 +3,19 @@
 use berth_api::http::NodeStub;
 use clap::Args;
 
-use super::{detail::NodeDetail, which};
+use super::{detail::NodeDetail, node_arg};
 use crate::{
     complete,
     failure::Failure,
-    filter::{Filter, Pages},
+    filter::{FilterArgs, PageArgs},
     output::{Cell, Column, Layout, Table, View},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Arguments of `node status`.
 #[derive(Debug, Args)]
-pub struct Status {
+pub struct NodeStatusArgs {
     /// Id, prefix or name of the node; all nodes by default
     #[arg(value_name = "NODE", conflicts_with_all = ["filter", "per_page", "page_token"], add = complete::nodes())]
     id: Option<String>,
@@ -23,19 +23,18 @@ pub struct Status {
     #[arg(id = "self_", long = "self", conflicts_with_all = ["id", "filter", "per_page", "page_token"])]
     own: bool,
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
     #[command(flatten)]
-    pages: Pages,
+    pages: PageArgs,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl Status {
-    /// Prints it.
+impl NodeStatusArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = match &self.id {
             Some(id) => remote.find_node(id).await?,
-            None if self.own => which::only(remote).await?,
+            None if self.own => node_arg::only(remote).await?,
             None => {
                 let remote = self.pages.of(&self.filter.of(remote));
                 return self.show.show(&remote, async |remote| remote.nodes().await).await;
@@ -46,7 +45,7 @@ impl Status {
 }
 
 /// Prints the node with that whole id.
-pub async fn print(remote: &Remote, show: &Show, id: &str) -> Result<(), Failure> {
+pub async fn print(remote: &Remote, show: &ShowArgs, id: &str) -> Result<(), Failure> {
     let read = async |remote: &Remote| {
         let (node, allocations) = tokio::try_join!(remote.node(id), remote.node_allocations(id))?;
         Ok(NodeDetail { node, allocations })

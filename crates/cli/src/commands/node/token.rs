@@ -8,12 +8,12 @@ use crate::{
     failure::Failure,
     output::{Layout, View},
     remote::Remote,
-    show::Print,
+    show::PrintArgs,
 };
 
 /// Arguments of `node token`.
 #[derive(Debug, Args)]
-pub struct Token {
+pub struct NodeTokenArgs {
     /// Node that joins again, by id, prefix or name; by default a new node
     #[arg(long, value_name = "NODE", add = complete::nodes())]
     node: Option<String>,
@@ -21,11 +21,10 @@ pub struct Token {
     #[arg(long, value_name = "DURATION")]
     ttl: Option<String>,
     #[command(flatten)]
-    print: Print,
+    print: PrintArgs,
 }
 
-impl Token {
-    /// Makes it.
+impl NodeTokenArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let (node, ttl) = (self.node.as_deref().unwrap_or_default(), self.ttl.as_deref().unwrap_or_default());
         let made = remote.node_token(node, ttl).await?;

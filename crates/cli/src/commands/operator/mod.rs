@@ -13,27 +13,26 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 
 /// What can be done with the servers.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum OperatorCommand {
     /// Send a request to the HTTP API, and print the answer
-    Api(api::Api),
+    Api(api::ApiArgs),
     /// Check the record of who did what
     #[command(subcommand)]
-    Audit(audit::Verb),
+    Audit(audit::AuditCommand),
     /// Write what a bug report needs into an archive, without secrets
-    Debug(debug::Debug),
+    Debug(debug::DebugArgs),
     /// Look at the root keys, which encrypt variables and sign identities; replace them
     #[command(subcommand)]
-    Root(root::Verb),
+    Root(root::RootCommand),
     /// Look at how the cluster places, or change it
     #[command(subcommand)]
-    Scheduler(scheduler::Verb),
+    Scheduler(scheduler::SchedulerCommand),
     /// Save the state of the cluster, or put a saved one in its place
     #[command(subcommand)]
-    Snapshot(snapshot::Verb),
+    Snapshot(snapshot::SnapshotCommand),
 }
 
-impl Verb {
-    /// Runs the command.
+impl OperatorCommand {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match self {
             Self::Api(api) => api.run(global),

@@ -12,7 +12,7 @@ use crate::{
 
 /// Arguments of `quota apply`.
 #[derive(Debug, Args)]
-pub struct Apply {
+pub struct QuotaApplyArgs {
     /// Name (letters, digits, dashes and underscores), or a file that describes it, in HCL or JSON; `-` for standard input
     #[arg(value_name = "NAME|FILE")]
     named: String,
@@ -45,7 +45,7 @@ pub struct Apply {
     guarantee_devices: Vec<QuotaDevice>,
 }
 
-impl Apply {
+impl QuotaApplyArgs {
     /// Reads it if it is there, changes and writes it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let described: Option<Quota> = source::is_file(&self.named)
@@ -55,12 +55,12 @@ impl Apply {
         let before = failure::found(remote.quota(&name).await)?;
         let quota = self.desired(described, before.as_ref(), &name);
         if before.as_ref() == Some(&quota) {
-            output::tell("nothing to change");
+            output::eprint_line("nothing to change");
             return Ok(());
         }
         remote.put_quota(&quota).await?;
-        let deed = if before.is_some() { "changed" } else { "made" };
-        output::tell(&format!("quota {name} is {deed}"));
+        let action = if before.is_some() { "changed" } else { "made" };
+        output::eprint_line(&format!("quota {name} is {action}"));
         Ok(())
     }
 
@@ -96,7 +96,7 @@ impl Apply {
     }
 }
 
-/// Amounts with what is named in place of what was.
+/// The former amounts, overridden by those that are named.
 fn changed(
     before: QuotaResources,
     [cpu, memory_mb, disk_mb]: [Option<i64>; 3],

@@ -1,25 +1,25 @@
-//! `berth quota delete`: takes away a quota that nobody keeps to.
+//! `berth quota delete`: deletes a quota that no namespace has.
 
 use clap::Args;
 
-use crate::{ask::Ask, failure::Failure, output, remote::Remote};
+use crate::{confirm::ConfirmArgs, failure::Failure, output, remote::Remote};
 
 /// Arguments of `quota delete`.
 #[derive(Debug, Args)]
-pub struct Delete {
+pub struct QuotaDeleteArgs {
     /// The quota's name
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
-    ask: Ask,
+    confirm: ConfirmArgs,
 }
 
-impl Delete {
+impl QuotaDeleteArgs {
     /// Deletes it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        self.ask.on_terminal("delete quota", &self.name, &self.name)?;
+        self.confirm.on_terminal("delete quota", &self.name, &self.name)?;
         remote.delete_quota(&self.name).await?;
-        output::tell(&format!("quota {} is deleted", self.name));
+        output::eprint_line(&format!("quota {} is deleted", self.name));
         Ok(())
     }
 }

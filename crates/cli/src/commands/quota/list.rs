@@ -5,23 +5,22 @@ use clap::Args;
 
 use crate::{
     failure::Failure,
-    filter::Filter,
+    filter::FilterArgs,
     output::{Column, Layout, Table, View},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Arguments of `quota list`.
 #[derive(Debug, Args)]
-pub struct List {
+pub struct QuotaListArgs {
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl List {
-    /// Prints it.
+impl QuotaListArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         self.show.show(&self.filter.of(remote), async |remote| remote.quotas().await).await
     }

@@ -11,19 +11,18 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 
 /// What can be done with quotas.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum QuotaCommand {
     /// List the quotas
-    List(list::List),
+    List(list::QuotaListArgs),
     /// Show one quota, and what counts for it
-    Status(status::Status),
+    Status(status::QuotaStatusArgs),
     /// Make a quota, or change it; what is not named stays as it is
-    Apply(apply::Apply),
+    Apply(apply::QuotaApplyArgs),
     /// Delete a quota that no namespace refers to
-    Delete(delete::Delete),
+    Delete(delete::QuotaDeleteArgs),
 }
 
-impl Verb {
-    /// Runs the command.
+impl QuotaCommand {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = global.remote()?;
         match self {

@@ -10,21 +10,20 @@ use crate::{
     failure::Failure,
     output::{Cell, Column, Fields, Layout, Table, View, sections},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Arguments of `quota status`.
 #[derive(Debug, Args)]
-pub struct Status {
+pub struct QuotaStatusArgs {
     /// The quota's name
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl Status {
-    /// Prints it.
+impl QuotaStatusArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let read = async |remote: &Remote| {
             let (quota, usage) = tokio::try_join!(remote.quota(&self.name), remote.quota_usage(&self.name))?;
@@ -70,11 +69,11 @@ impl QuotaDetail {
         ];
         let mut table = Table::new(layout, &columns);
         for (name, unit, of) in PLAIN {
-            let cell = |amount: Option<i64>| told(amount, unit);
+            let cell = |amount: Option<i64>| amount_cell(amount, unit);
             table.row([name.into(), cell(of(&used).or(Some(0))), cell(of(&guarantee)), cell(of(&limit))]);
         }
         for name in [&limit, &guarantee, &used].into_iter().flat_map(devices).collect::<BTreeSet<_>>() {
-            let cell = |resources: &QuotaResources| told(count(resources, &name), "");
+            let cell = |resources: &QuotaResources| amount_cell(count(resources, &name), "");
             table.row([(&name).into(), cell(&used), cell(&guarantee), cell(&limit)]);
         }
         table.render()
@@ -82,16 +81,16 @@ impl QuotaDetail {
 }
 
 /// Takes one amount out of all.
-type Amount = fn(&QuotaResources) -> Option<i64>;
+type QuotaAmount = fn(&QuotaResources) -> Option<i64>;
 
-const PLAIN: [(&str, &str, Amount); 3] = [
+const PLAIN: [(&str, &str, QuotaAmount); 3] = [
     ("cpu", " MHz", |resources| resources.cpu),
     ("memory", " MiB", |resources| resources.memory_mb),
     ("disk", " MiB", |resources| resources.disk_mb),
 ];
 
 /// As a limit, less than 0 stands for nothing at all.
-fn told(amount: Option<i64>, unit: &str) -> Cell {
+fn amount_cell(amount: Option<i64>, unit: &str) -> Cell {
     amount.map_or_else(String::new, |amount| format!("{}{unit}", amount.max(0))).into()
 }
 

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::{
-    ask::Ask,
+    confirm::ConfirmArgs,
     failure::{Exit, Failure},
     output,
     remote::Remote,
@@ -11,92 +11,90 @@ use crate::{
 
 /// Arguments of `server join`.
 #[derive(Debug, Args)]
-pub struct Join {
+pub struct ServerJoinArgs {
     /// Addresses of servers of the cluster, HOST:PORT, on which they listen for other servers
     #[arg(value_name = "ADDRESS", required = true)]
     addresses: Vec<String>,
 }
 
-impl Join {
+impl ServerJoinArgs {
     /// Has the server join that is asked.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let joined = remote.join_servers(&self.addresses).await?;
         if joined.num_joined == 0 {
             return Err(Failure::new(Exit::Failed, format!("join: {}", joined.error)));
         }
-        output::tell("the server is of that cluster; it votes once it has caught up");
+        output::eprint_line("the server is of that cluster; it votes once it has caught up");
         Ok(())
     }
 }
 
 /// Arguments of `server remove`.
 #[derive(Debug, Args)]
-pub struct Remove {
+pub struct ServerRemoveArgs {
     /// Name, id or address of the server
     #[arg(value_name = "SERVER")]
     server: String,
     #[command(flatten)]
-    ask: Ask,
+    confirm: ConfirmArgs,
 }
 
-impl Remove {
-    /// Takes it out.
+impl ServerRemoveArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        self.ask.always("take out server", &self.server, &self.server)?;
+        self.confirm.always("take out server", &self.server, &self.server)?;
         remote.remove_server(&self.server).await?;
-        output::tell(&format!("server {} is removed", self.server));
+        output::eprint_line(&format!("server {} is removed", self.server));
         Ok(())
     }
 }
 
 /// Arguments of `server leave`.
 #[derive(Debug, Args)]
-pub struct Leave {
+pub struct ServerLeaveArgs {
     #[command(flatten)]
-    ask: Ask,
+    confirm: ConfirmArgs,
 }
 
-impl Leave {
+impl ServerLeaveArgs {
     /// Takes the server out that is asked.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let own = remote.answering_server().await?;
-        self.ask.always("take out server", &own, &own)?;
+        self.confirm.always("take out server", &own, &own)?;
         remote.remove_server(&own).await?;
-        output::tell(&format!("server {own} is removed: it may be stopped"));
+        output::eprint_line(&format!("server {own} is removed: it may be stopped"));
         Ok(())
     }
 }
 
 /// Arguments of `server promote`.
 #[derive(Debug, Args)]
-pub struct Promote {
+pub struct ServerPromoteArgs {
     /// Name, id or address of the server
     #[arg(value_name = "SERVER")]
     server: String,
 }
 
-impl Promote {
-    /// Lets it vote.
+impl ServerPromoteArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         remote.promote_server(&self.server).await?;
-        output::tell(&format!("server {} votes", self.server));
+        output::eprint_line(&format!("server {} votes", self.server));
         Ok(())
     }
 }
 
 /// Arguments of `server transfer`.
 #[derive(Debug, Args)]
-pub struct Transfer {
+pub struct ServerTransferArgs {
     /// Name, id or address of the new leader; defaults to the server with the most recent log
     #[arg(value_name = "SERVER")]
     server: Option<String>,
 }
 
-impl Transfer {
+impl ServerTransferArgs {
     /// Lets another server lead.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         remote.transfer_leadership(self.server.as_deref()).await?;
-        output::tell(&format!("the leader is now {}", remote.leader().await?));
+        output::eprint_line(&format!("the leader is now {}", remote.leader().await?));
         Ok(())
     }
 }

@@ -25,14 +25,14 @@ const AUTHORITY_DAYS: u64 = 3_650;
 /// Clocks of other machines may be a little behind.
 const CLOCK_SKEW_SECS: u64 = 300;
 const DAY_SECS: u64 = 86_400;
-/// Between two looks at the clock.
+/// Between two reads of the clock.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Begins the names of directories that are not complete.
 const INCOMPLETE: &str = ".tls-incomplete-";
 
 /// Where a cluster's certificates are made.
 #[derive(Debug, Args)]
-struct Where {
+struct CertDirArgs {
     /// Data directory of the server; certificates are in its subdirectory `tls`
     #[arg(
         long,
@@ -50,7 +50,7 @@ struct Where {
     region: String,
 }
 
-impl Where {
+impl CertDirArgs {
     fn dir(&self) -> PathBuf {
         self.tls_dir.clone().unwrap_or_else(|| self.data_dir.join(TLS_DIR))
     }
@@ -58,9 +58,9 @@ impl Where {
 
 /// Arguments of `server init`.
 #[derive(Debug, Args)]
-pub struct Init {
+pub struct ServerInitArgs {
     #[command(flatten)]
-    at: Where,
+    at: CertDirArgs,
     /// Name with which the server is started; defaults to the host name
     #[arg(long, value_name = "NAME", env = "BERTH_SERVER_NAME", hide_env_values = true)]
     server_name: Option<String>,
@@ -72,8 +72,7 @@ pub struct Init {
     days: u64,
 }
 
-impl Init {
-    /// Makes them.
+impl ServerInitArgs {
     pub fn run(&self) -> Result<(), Failure> {
         let dir = self.at.dir();
         let authority = valid(AUTHORITY_DAYS);
@@ -83,9 +82,9 @@ impl Init {
         let name = self.server_name.clone().or_else(own);
         let request = request(Role::Server(name), &self.at.region, &self.host, valid(self.days))?;
         let server = authority.certify(&request).map_err(failed)?;
-        let files = Files { ca: authority.pem(), ca_key: Some(ca_key), name: "server", own: server };
+        let files = CertFiles { ca: authority.pem(), ca_key: Some(ca_key), name: "server", own: server };
         files.write(&dir)?;
-        output::tell(&format!(
+        output::eprint_line(&format!(
             "made a certificate authority and this server's certificate in {dir}: keep {key} secret; \
              clients believe the server with --ca-cert {ca}",
             dir = dir.display(),
@@ -98,7 +97,7 @@ impl Init {
 
 /// Who a certificate is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum CertKind {
     /// Another server
     Server,
     /// An agent that does not join with a token; it speaks for any node unless one is named
@@ -109,15 +108,15 @@ enum Kind {
 
 /// Arguments of `server cert`.
 #[derive(Debug, Args)]
-pub struct Cert {
+pub struct ServerCertArgs {
     /// Whom the certificate is for
     #[arg(value_name = "ROLE", value_enum)]
-    kind: Kind,
+    kind: CertKind,
     /// Directory to create, with all files for the other machine
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]
-    at: Where,
+    at: CertDirArgs,
     /// For a server: the name with which it is started; the certificate is valid for no other
     #[arg(long, value_name = "NAME")]
     server_name: Option<String>,
@@ -135,8 +134,7 @@ pub struct Cert {
     without_ca_key: bool,
 }
 
-impl Cert {
-    /// Makes it.
+impl ServerCertArgs {
     pub fn run(&self) -> Result<(), Failure> {
         let from = self.at.dir();
         let (ca, key) = (from.join("ca.pem"), from.join("ca-key.pem"));
@@ -154,36 +152,36 @@ impl Cert {
             fs::read_to_string(path)
                 .map_err(|error| Failure::new(Exit::Failed, format!("read {}: {error}", path.display())))
         };
-        let gives_key = self.kind == Kind::Server && !self.without_ca_key;
+        let gives_key = self.kind == CertKind::Server && !self.without_ca_key;
         let ca_key = gives_key.then(|| read(&key)).transpose()?;
         let name = match self.kind {
-            Kind::Server => "server",
-            Kind::Agent => "agent",
-            Kind::Cli => "cli",
+            CertKind::Server => "server",
+            CertKind::Agent => "agent",
+            CertKind::Cli => "cli",
         };
-        Files { ca: read(&ca)?, ca_key, name, own }.write(&self.out)?;
-        output::tell(&format!("made {}: copy it to the other machine", self.out.display()));
+        CertFiles { ca: read(&ca)?, ca_key, name, own }.write(&self.out)?;
+        output::eprint_line(&format!("made {}: copy it to the other machine", self.out.display()));
         Ok(())
     }
 
     fn role(&self) -> Result<Role, Failure> {
         Ok(match (self.kind, &self.server_name) {
-            (Kind::Server, Some(name)) => Role::Server(Some(name.clone())),
-            (Kind::Server, None) => {
-                let told = "the certificate of a server names it, so that it can be revoked alone: give its --server-name";
-                return Err(Failure::new(Exit::Usage, told)
+            (CertKind::Server, Some(name)) => Role::Server(Some(name.clone())),
+            (CertKind::Server, None) => {
+                let message = "the certificate of a server names it, so that it can be revoked alone: give its --server-name";
+                return Err(Failure::new(Exit::Usage, message)
                     .help("a server is called as its machine is (`uname -n`), unless it is started with --server-name"));
             }
-            (Kind::Agent, _) => Role::Agent(self.node.clone()),
-            (Kind::Cli, _) => Role::Client,
+            (CertKind::Agent, _) => Role::Agent(self.node.clone()),
+            (CertKind::Cli, _) => Role::Client,
         })
     }
 
     /// A server that was revoked a moment ago is let in with what is valid from after that: with the next second, and no earlier.
     fn validity(&self) -> Validity {
         match self.kind {
-            Kind::Server => Validity { not_before: now_secs() + 1, ..valid(self.days) },
-            Kind::Agent | Kind::Cli => valid(self.days),
+            CertKind::Server => Validity { not_before: now_secs() + 1, ..valid(self.days) },
+            CertKind::Agent | CertKind::Cli => valid(self.days),
         }
     }
 }
@@ -217,20 +215,20 @@ fn valid(days: u64) -> Validity {
 }
 
 /// What a directory of certificates holds.
-struct Files {
+struct CertFiles {
     ca: String,
     ca_key: Option<String>,
     name: &'static str,
     own: Certified,
 }
 
-impl Files {
+impl CertFiles {
     /// Writes all of them or none: whoever is killed meanwhile leaves no directory under the name.
     fn write(&self, dir: &Path) -> Result<(), Failure> {
         if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
-            let told = format!("{} is not empty: nothing there is overwritten", dir.display());
+            let message = format!("{} is not empty: nothing there is overwritten", dir.display());
             return Err(
-                Failure::new(Exit::Conflict, told).help("choose another directory, or move that one away")
+                Failure::new(Exit::Conflict, message).help("choose another directory, or move that one away")
             );
         }
         let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

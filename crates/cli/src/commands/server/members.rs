@@ -8,17 +8,17 @@ use crate::{
     failure::Failure,
     output::{Cell, Column, Layout, Table, View},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Arguments of `server members`.
 #[derive(Debug, Args)]
-pub struct Members {
+pub struct ServerMembersArgs {
     /// The same as -verbose
     #[arg(long, hide = true)]
     detailed: bool,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// A server, and whether it leads.
@@ -30,8 +30,7 @@ struct Member {
     leader: bool,
 }
 
-impl Members {
-    /// Prints them.
+impl ServerMembersArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let read = async |remote: &Remote| {
             // Without a leader the servers are all the more looked for.

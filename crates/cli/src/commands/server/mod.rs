@@ -10,7 +10,7 @@ mod start;
 
 use clap::{Args, Subcommand};
 
-use super::unit::{Daemon, InstallUnit};
+use super::unit::{Daemon, InstallUnitArgs};
 use crate::{failure::Failure, global::Global, remote::block_on, settings::ServerArgs};
 
 pub(super) use start::{broken, start, start_beside};
@@ -18,76 +18,75 @@ pub(super) use start::{broken, start, start_beside};
 /// A server to run, or what to do with servers that run.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Command {
+pub struct ServerCommand {
     #[command(flatten)]
     settings: ServerArgs,
     /// End when standard input does: the process that holds its other end is gone
     #[arg(long, hide = true)]
     until_stdin_closes: bool,
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<ServerSubcommand>,
 }
 
 /// What can be done with servers.
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum ServerSubcommand {
     /// Make a certificate authority and this server's certificate, before its first start
-    Init(init::Init),
+    Init(init::ServerInitArgs),
     /// Make a certificate for another server, an agent or a user
-    Cert(init::Cert),
+    Cert(init::ServerCertArgs),
     /// List the servers
-    Members(members::Members),
+    Members(members::ServerMembersArgs),
     /// Show how much of the nodes' state a new leader has confirmed
-    Recovery(recovery::Recovery),
+    Recovery(recovery::ServerRecoveryArgs),
     /// Let a server that waits join a cluster
-    Join(change::Join),
+    Join(change::ServerJoinArgs),
     /// Remove a server from the cluster
-    Remove(change::Remove),
+    Remove(change::ServerRemoveArgs),
     /// Revoke a server's certificates: the others refuse them, and end its connections
-    Revoke(revoke::Revoke),
+    Revoke(revoke::ServerRevokeArgs),
     /// Remove the server that is asked from the cluster
-    Leave(change::Leave),
+    Leave(change::ServerLeaveArgs),
     /// Let a server vote that only follows
-    Promote(change::Promote),
+    Promote(change::ServerPromoteArgs),
     /// Let another server lead
-    Transfer(change::Transfer),
+    Transfer(change::ServerTransferArgs),
     /// Make a stopped server the only one, when most are lost for good
-    Recover(recover::Recover),
+    Recover(recover::ServerRecoverArgs),
     /// Print a systemd unit that runs a server
-    InstallUnit(InstallUnit),
+    InstallUnit(InstallUnitArgs),
     /// Let a stopped server join the others again, when its data is lost or damaged
-    Rejoin(recover::Rejoin),
+    Rejoin(recover::ServerRejoinArgs),
 }
 
-impl Command {
-    /// Runs the command.
+impl ServerCommand {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match &self.verb {
-            Some(Verb::Init(init)) => {
+            Some(ServerSubcommand::Init(init)) => {
                 global.refuse()?;
                 init.run()
             }
-            Some(Verb::Cert(cert)) => {
+            Some(ServerSubcommand::Cert(cert)) => {
                 global.refuse()?;
                 cert.run()
             }
-            Some(Verb::Members(members)) => block_on(members.run(&global.remote()?)),
-            Some(Verb::Recovery(recovery)) => block_on(recovery.run(&global.remote()?)),
-            Some(Verb::Join(join)) => block_on(join.run(&global.remote()?)),
-            Some(Verb::Remove(remove)) => block_on(remove.run(&global.remote()?)),
-            Some(Verb::Revoke(revoke)) => block_on(revoke.run(&global.remote()?)),
-            Some(Verb::Leave(leave)) => block_on(leave.run(&global.remote()?)),
-            Some(Verb::Promote(promote)) => block_on(promote.run(&global.remote()?)),
-            Some(Verb::Transfer(transfer)) => block_on(transfer.run(&global.remote()?)),
-            Some(Verb::Recover(recover)) => {
+            Some(ServerSubcommand::Members(members)) => block_on(members.run(&global.remote()?)),
+            Some(ServerSubcommand::Recovery(recovery)) => block_on(recovery.run(&global.remote()?)),
+            Some(ServerSubcommand::Join(join)) => block_on(join.run(&global.remote()?)),
+            Some(ServerSubcommand::Remove(remove)) => block_on(remove.run(&global.remote()?)),
+            Some(ServerSubcommand::Revoke(revoke)) => block_on(revoke.run(&global.remote()?)),
+            Some(ServerSubcommand::Leave(leave)) => block_on(leave.run(&global.remote()?)),
+            Some(ServerSubcommand::Promote(promote)) => block_on(promote.run(&global.remote()?)),
+            Some(ServerSubcommand::Transfer(transfer)) => block_on(transfer.run(&global.remote()?)),
+            Some(ServerSubcommand::Recover(recover)) => {
                 global.refuse()?;
                 block_on(recover.run())
             }
-            Some(Verb::Rejoin(rejoin)) => {
+            Some(ServerSubcommand::Rejoin(rejoin)) => {
                 global.refuse()?;
                 rejoin.run()
             }
-            Some(Verb::InstallUnit(install)) => {
+            Some(ServerSubcommand::InstallUnit(install)) => {
                 global.refuse()?;
                 install.run(Daemon::Server)
             }

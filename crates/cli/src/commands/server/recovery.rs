@@ -9,49 +9,49 @@ use crate::{
     failure::Failure,
     output::{self, Column, Layout, Redraw, Table, Tone, View, lasting, sections},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
-/// Between two looks while it is waited for.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Between two polls while it is waited for.
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
 /// Arguments of `server recovery`.
 #[derive(Debug, Args)]
-pub struct Recovery {
+pub struct ServerRecoveryArgs {
     /// Wait until all nodes have confirmed their allocations, and none is held back from being marked down
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl Recovery {
+impl ServerRecoveryArgs {
     /// Prints it; with `-wait` once there is nothing left to recover.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         if self.wait {
             until_done(remote).await?;
         }
-        self.show.show_live(remote, LOOK_EVERY, Remote::recovery).await
+        self.show.show_live(remote, POLL_EVERY, Remote::recovery).await
     }
 }
 
 /// Shows on standard error how it goes on.
 async fn until_done(remote: &Remote) -> Result<(), Failure> {
-    let (mut screen, mut told) = (Redraw::default(), String::new());
+    let (mut screen, mut printed) = (Redraw::default(), String::new());
     loop {
         let status = remote.recovery().await?;
         match Layout::stderr() {
             Some(layout) => screen.draw(&[head(&status, layout)]),
-            None if head(&status, Layout::PLAIN) == told => {}
+            None if head(&status, Layout::PLAIN) == printed => {}
             None => {
-                told = head(&status, Layout::PLAIN);
-                output::tell(&told);
+                printed = head(&status, Layout::PLAIN);
+                output::eprint_line(&printed);
             }
         }
         if status.done {
             return Ok(());
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
 }
 

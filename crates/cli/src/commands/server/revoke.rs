@@ -2,11 +2,11 @@
 
 use clap::Args;
 
-use crate::{ask::Ask, failure::Failure, output, remote::Remote};
+use crate::{confirm::ConfirmArgs, failure::Failure, output, remote::Remote};
 
 /// Arguments of `server revoke`.
 #[derive(Debug, Args)]
-pub struct Revoke {
+pub struct ServerRevokeArgs {
     /// Name, id or address of the server; the name of one that is no longer a member
     #[arg(value_name = "SERVER")]
     server: String,
@@ -14,22 +14,21 @@ pub struct Revoke {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    ask: Ask,
+    confirm: ConfirmArgs,
 }
 
-impl Revoke {
-    /// Revokes it.
+impl ServerRevokeArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let server = &self.server;
-        self.ask.always("revoke the certificates of server", server, server)?;
+        self.confirm.always("revoke the certificates of server", server, server)?;
         let warnings = remote.revoke_server(server, self.force).await?;
-        output::tell(&format!(
+        output::eprint_line(&format!(
             "the certificates of server {server} are revoked: the others end its connections, and take it back with a new one \
              (`berth server cert server --server-name NAME`). Whoever has the authority's key that it held can still make others: \
              if it may have been stolen, replace the authority, too"
         ));
         if !warnings.is_empty() {
-            output::tell(&format!("warning: {warnings}"));
+            output::eprint_line(&format!("warning: {warnings}"));
         }
         Ok(())
     }

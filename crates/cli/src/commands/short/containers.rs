@@ -1,4 +1,4 @@
-//! Whether anybody could run a container at all: whoever types one line wants to know that before there is a job.
+//! Checks that some node can run containers, before `berth run` registers a job.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const REASONS_MAX: usize = 3;
 
 /// Fails, with the reasons of the nodes, when there are nodes and none of them can run containers.
 pub(super) async fn expect_a_node(remote: &Remote) -> Result<(), Failure> {
-    // Who may not look at nodes learns of it from the job.
+    // Without the right to list nodes the check is skipped: the job will show it.
     let Ok(nodes) = remote.nodes().await else { return Ok(()) };
     let ready: Vec<_> = nodes.iter().filter(|node| node.status == "ready").collect();
     let can = ready.iter().any(|node| node.drivers.get(DRIVER).is_some_and(|driver| driver.healthy));

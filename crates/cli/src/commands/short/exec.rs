@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::{
-    commands::alloc::{ExecOptions, OfJob},
+    commands::alloc::{ExecOptions, OfJobArgs},
     complete,
     failure::Failure,
     global::Global,
@@ -12,11 +12,11 @@ use crate::{
 
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
-pub struct Exec {
+pub struct ExecArgs {
     #[command(flatten)]
     options: ExecOptions,
     #[command(flatten)]
-    of_job: OfJob,
+    of_job: OfJobArgs,
     /// Id or prefix of a job or an allocation
     #[arg(value_name = "JOB|ALLOC", add = complete::jobs_or_allocations())]
     id: String,
@@ -25,7 +25,7 @@ pub struct Exec {
     command: Vec<String>,
 }
 
-impl Exec {
+impl ExecArgs {
     /// Runs it, and ends as it ends.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = global.remote()?;

@@ -4,19 +4,19 @@ use berth_api::http::AllocationStub;
 use clap::Args;
 
 use crate::{
-    commands::alloc::{Ends, is_live, ports},
+    commands::alloc::{TaskExits, is_live, ports},
     complete,
     failure::Failure,
-    filter::Filter,
+    filter::FilterArgs,
     global::Global,
     output::{Cell, Column, Layout, Table, View, age, now_ns},
     remote::{Remote, block_on},
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Arguments of `ps`.
 #[derive(Debug, Args)]
-pub struct Ps {
+pub struct PsArgs {
     /// Only allocations of this job, by id or prefix
     #[arg(value_name = "JOB", add = complete::jobs())]
     job: Option<String>,
@@ -24,13 +24,12 @@ pub struct Ps {
     #[arg(long, short, overrides_with = "all")]
     all: bool,
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl Ps {
-    /// Prints it.
+impl PsArgs {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         block_on(self.show(&global.remote()?))
     }
@@ -88,7 +87,7 @@ impl View for Vec<AllocationStub> {
 }
 
 fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 13] {
-    let ends = Ends::of(alloc.task_states.as_ref());
+    let ends = TaskExits::of(alloc.task_states.as_ref());
     [
         layout.id(&alloc.id).into(),
         (&alloc.name).into(),

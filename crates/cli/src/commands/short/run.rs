@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::{containers, spec::Spec, wait};
+use super::{containers, spec::RunSpec, wait};
 use crate::{
-    commands::job::{Accepted, Detach},
+    commands::job::{AcceptedChange, DetachArgs},
     failure::{Exit, Failure},
     global::Global,
     output,
@@ -19,9 +19,9 @@ use crate::{
 /// else is not said here has a job file's defaults. `-print` shows the job, which is how a one-liner becomes a job file;
 /// without its `Update`, new versions of that are rolled out step by step, as those of any service.
 #[derive(Debug, Args)]
-pub struct Run {
+pub struct RunArgs {
     #[command(flatten)]
-    spec: Spec,
+    spec: RunSpec,
     /// Print the job as JSON, and register nothing
     #[arg(long)]
     print: bool,
@@ -29,10 +29,10 @@ pub struct Run {
     #[arg(long, conflicts_with_all = ["detach", "count"])]
     wait: bool,
     #[command(flatten)]
-    detach: Detach,
+    detach: DetachArgs,
 }
 
-impl Run {
+impl RunArgs {
     /// Registers the job, and follows it.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         self.spec.check_is_no_job_file()?;
@@ -56,14 +56,14 @@ impl Run {
         let registered = remote.register(&job, only_if_new()).await;
         let registered = registered.map_err(|failure| taken(&job.key.id, failure))?;
         for warning in registered.warnings.lines().filter(|line| !line.trim().is_empty()) {
-            output::tell(&format!("warning: {}", output::clean(warning)));
+            output::eprint_line(&format!("warning: {}", output::clean(warning)));
         }
         if self.wait {
             return wait::until_it_ends(remote, &job.key.id, &registered).await;
         }
-        let accepted = Accepted {
+        let accepted = AcceptedChange {
             job: &job.key.id,
-            deed: "registered",
+            action: "registered",
             eval: &registered.eval_id,
             index: registered.job_modify_index,
             since,

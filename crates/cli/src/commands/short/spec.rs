@@ -1,4 +1,4 @@
-//! What a one-liner says of a job, and the job that it means.
+//! The flags of `berth run`, and the job that they make.
 
 use std::collections::BTreeSet;
 
@@ -13,9 +13,9 @@ use crate::{
 /// How the names of job files end.
 const JOB_FILES: [&str; 3] = [".hcl", ".nomad", ".json"];
 
-/// What to run.
+/// The flags and arguments that make a job of one task.
 #[derive(Debug, Args)]
-pub struct Spec {
+pub struct RunSpec {
     /// Id of the job; derived from the image or command by default
     #[arg(long, value_name = "JOB")]
     name: Option<String>,
@@ -41,7 +41,7 @@ pub struct Spec {
     /// `NAME` has the same number on both sides, which is in NOMAD_PORT_NAME; both TCP and UDP, whether `/tcp` or `/udp` is
     /// appended or not; repeatable
     #[arg(long, short, value_name = "[HOST:]PORT|NAME[:PORT]", value_parser = port)]
-    port: Vec<Port>,
+    port: Vec<PortMapping>,
     /// Container image and its command; with `-exec` only the command
     #[arg(value_name = "IMAGE|COMMAND", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
@@ -49,7 +49,7 @@ pub struct Spec {
 
 /// A port of the node that leads to the task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Port {
+struct PortMapping {
     /// What people call it; none for one that is called after the port that it leads to.
     name: Option<String>,
     /// Of the node; none for one that the scheduler picks.
@@ -59,7 +59,7 @@ struct Port {
 }
 
 /// As people are used to from Docker; what is meant and cannot be is refused by name.
-fn port(text: &str) -> Result<Port, String> {
+fn port(text: &str) -> Result<PortMapping, String> {
     let (text, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
     if !matches!(protocol.to_ascii_lowercase().as_str(), "tcp" | "udp") {
         return Err(format!(
@@ -83,7 +83,7 @@ fn port(text: &str) -> Result<Port, String> {
     if !all_digits(first) {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let is_name = !first.is_empty() && first.chars().all(fits);
-        let port = Port { name: Some(first.to_owned()), host: None, to };
+        let port = PortMapping { name: Some(first.to_owned()), host: None, to };
         return if is_name {
             Ok(port)
         } else {
@@ -92,7 +92,7 @@ fn port(text: &str) -> Result<Port, String> {
     }
     let first = number(first).ok_or_else(|| wrong(first))?;
     let (host, to) = to.map_or((None, first), |to| (Some(first), to));
-    Ok(Port { name: None, host, to: Some(to) })
+    Ok(PortMapping { name: None, host, to: Some(to) })
 }
 
 fn is_range(text: &str) -> bool {
@@ -100,7 +100,7 @@ fn is_range(text: &str) -> bool {
     text.split_once('-').is_some_and(|(first, last)| digits(first) && digits(last))
 }
 
-impl Port {
+impl PortMapping {
     /// A label that is not `taken`: the number of what it leads to, with that of the node or a count where it has to be
     /// distinguished
     /// from others.
@@ -130,7 +130,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
     if name.is_empty() { Err("the name is empty".into()) } else { Ok((name.to_owned(), value.to_owned())) }
 }
 
-impl Spec {
+impl RunSpec {
     /// Refuses a job file where an image stands: `run` is Nomad's word for registering one.
     pub fn check_is_no_job_file(&self) -> Result<(), Failure> {
         let Some(name) = self.words.first().filter(|_| self.is_container()) else { return Ok(()) };
@@ -195,7 +195,7 @@ impl Spec {
 
     /// Each once, with its label: who gives one for TCP and again for UDP means one. No two have the same label, unless people
     /// gave two ports one name, which is a mistake here as in a job file.
-    fn ports(&self) -> Vec<(String, &Port)> {
+    fn ports(&self) -> Vec<(String, &PortMapping)> {
         let mut taken: BTreeSet<String> = self.port.iter().filter_map(|port| port.name.clone()).collect();
         let mut all = Vec::new();
         for (number, port) in self.port.iter().enumerate() {
@@ -267,13 +267,13 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestArgs {
         #[command(flatten)]
-        spec: Spec,
+        spec: RunSpec,
     }
 
-    fn spec(line: &str) -> Spec {
-        Line::parse_from(line.split(' ')).spec
+    fn spec(line: &str) -> RunSpec {
+        TestArgs::parse_from(line.split(' ')).spec
     }
 
     fn check(line: &str, expected: &Expect) {

@@ -5,7 +5,7 @@ use berth_api::http::{Allocation, JobRegistered, TaskEvent};
 use crate::{
     commands::alloc,
     failure::{Exit, Failure},
-    follow::{Change, Progress, settle, trouble},
+    follow::{JobChange, Progress, settle, trouble},
     output::{RawOutput, clean, funnels, short_id},
     remote::{Remote, StreamRead, StreamSource, StreamStart},
 };
@@ -17,7 +17,7 @@ const SIGNALLED: i32 = 128;
 
 /// Waits for the one allocation of the job, and for its end.
 pub async fn until_it_ends(remote: &Remote, job: &str, registered: &JobRegistered) -> Result<(), Failure> {
-    let change = Change { job, index: registered.job_modify_index };
+    let change = JobChange { job, index: registered.job_modify_index };
     let progress = settle(remote, &change, Progress::starting(&registered.eval_id)).await?;
     if let Some(failures) = progress.unplaced() {
         let text = format!("error: {}", funnels(failures));

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::form::Form;
+use super::format::VarFormat;
 use crate::{
     complete,
     failure::{Exit, Failure},
@@ -12,7 +12,7 @@ use crate::{
 
 /// Arguments of `var get`.
 #[derive(Debug, Args)]
-pub struct Get {
+pub struct VarGetArgs {
     /// Its path
     #[arg(value_name = "PATH", add = complete::variables())]
     path: String,
@@ -21,11 +21,10 @@ pub struct Get {
     item: Option<String>,
     /// Output format
     #[arg(long, short, visible_alias = "output", value_enum, value_name = "FORM", default_value = "table")]
-    out: Form,
+    out: VarFormat,
 }
 
-impl Get {
-    /// Prints it.
+impl VarGetArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let variable = remote.variable(&self.path).await?;
         let Some(name) = &self.item else { return Ok(output::print(&self.out.render(&variable)?)?) };

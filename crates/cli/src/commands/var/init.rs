@@ -8,7 +8,7 @@ use crate::{failure::Failure, output, source};
 
 /// Arguments of `var init`.
 #[derive(Debug, Args)]
-pub struct Init {
+pub struct VarInitArgs {
     /// File to write, which must not exist yet; defaults to `spec.nsv.hcl` or `spec.nsv.json`
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
@@ -23,14 +23,18 @@ const HCL: &str = "# Write it with: berth var put @spec.nsv.hcl\n\
                    items = {\n  name1 = \"value 1\"\n  name2 = \"value 2\"\n}\n";
 const JSON: &str = "{\n  \"Path\": \"path/to/variable\",\n  \"Items\": {\n    \"name1\": \"value 1\",\n    \"name2\": \"value 2\"\n  }\n}\n";
 
-impl Init {
+impl VarInitArgs {
     /// Writes it.
     pub fn run(&self) -> Result<(), Failure> {
         let text = if self.out == "json" { JSON } else { HCL };
         let path = self.file.clone().unwrap_or_else(|| format!("spec.nsv.{}", self.out).into());
         // Secrets will be written to it.
         source::create(&path, 0o600, text)?;
-        output::tell(&format!("{} is written; next: berth var put @{}", path.display(), path.display()));
+        output::eprint_line(&format!(
+            "{} is written; next: berth var put @{}",
+            path.display(),
+            path.display()
+        ));
         Ok(())
     }
 }

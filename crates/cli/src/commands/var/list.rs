@@ -6,28 +6,27 @@ use clap::Args;
 use crate::{
     complete,
     failure::Failure,
-    filter::{Filter, Pages},
+    filter::{FilterArgs, PageArgs},
     output::{Column, Layout, Table, View, age, now_ns},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Arguments of `var list`.
 #[derive(Debug, Args)]
-pub struct List {
+pub struct VarListArgs {
     /// Only paths with this prefix
     #[arg(value_name = "PREFIX", default_value = "", hide_default_value = true, add = complete::variables())]
     prefix: String,
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
     #[command(flatten)]
-    pages: Pages,
+    pages: PageArgs,
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl List {
-    /// Prints it.
+impl VarListArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let remote = self.pages.of(&self.filter.of(remote));
         self.show.show(&remote, async |remote| remote.variables(&self.prefix).await).await

@@ -1,6 +1,6 @@
 //! `berth var`: small secrets, encrypted at rest.
 
-mod form;
+mod format;
 mod get;
 mod init;
 mod list;
@@ -13,21 +13,20 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 
 /// What can be done with variables.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum VarCommand {
     /// List the variables, without what is in them
-    List(list::List),
+    List(list::VarListArgs),
     /// Show a variable with what is in it
-    Get(get::Get),
+    Get(get::VarGetArgs),
     /// Write a variable: its items take the place of those before
-    Put(put::Put),
+    Put(put::VarPutArgs),
     /// Delete a variable
-    Purge(purge::Purge),
+    Purge(purge::VarPurgeArgs),
     /// Write a file that describes a variable, to begin with
-    Init(init::Init),
+    Init(init::VarInitArgs),
 }
 
-impl Verb {
-    /// Runs the command.
+impl VarCommand {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match self {
             Self::List(list) => block_on(list.run(&global.remote()?)),

@@ -6,7 +6,7 @@ use crate::{complete, failure::Failure, output, remote::Remote};
 
 /// Arguments of `var purge`.
 #[derive(Debug, Args)]
-pub struct Purge {
+pub struct VarPurgeArgs {
     /// Its path
     #[arg(value_name = "PATH", add = complete::variables())]
     path: String,
@@ -15,11 +15,11 @@ pub struct Purge {
     check_index: Option<u64>,
 }
 
-impl Purge {
+impl VarPurgeArgs {
     /// Deletes it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         remote.delete_variable(&self.path, self.check_index).await?;
-        output::tell(&format!("variable {} is deleted", self.path));
+        output::eprint_line(&format!("variable {} is deleted", self.path));
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use berth_api::http::Variable;
 use clap::Args;
 
-use super::form::Form;
+use super::format::VarFormat;
 use crate::{
     complete,
     failure::{Exit, Failure},
@@ -16,7 +16,7 @@ use crate::{
 
 /// Arguments of `var put`.
 #[derive(Debug, Args)]
-pub struct Put {
+pub struct VarPutArgs {
     /// Path, unless the file contains it; `@FILE` for a file that describes the variable, in HCL or JSON, `-` for standard input
     #[arg(value_name = "PATH|@FILE|-", add = complete::variables())]
     what: String,
@@ -34,10 +34,10 @@ pub struct Put {
     form: Option<String>,
     /// Output format of the written variable, with its items
     #[arg(long, short, value_enum, value_name = "FORM", default_value = "none")]
-    out: Form,
+    out: VarFormat,
 }
 
-impl Put {
+impl VarPutArgs {
     /// Writes it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let (variable, index) = self.described()?;
@@ -47,7 +47,10 @@ impl Put {
         };
         let only_if = self.check_index.or_else(|| index.filter(|_| !self.force));
         let written = remote.put_variable(&variable, only_if).await?;
-        output::tell(&format!("variable {} is written at index {}", written.path, written.modify_index));
+        output::eprint_line(&format!(
+            "variable {} is written at index {}",
+            written.path, written.modify_index
+        ));
         Ok(output::print(&self.out.render(&written)?)?)
     }
 
@@ -69,7 +72,7 @@ impl Put {
             let (name, value) = named(item)?;
             all.insert(name, value);
         }
-        let usage = |told: &str| Err(Failure::new(Exit::Usage, told));
+        let usage = |message: &str| Err(Failure::new(Exit::Usage, message));
         if variable.path.is_empty() {
             return usage(
                 "the variable has no path: name one before the file, or write `path = \"...\"` in it",
@@ -86,16 +89,16 @@ impl Put {
         let (text, name) = (source::read(path)?, source::name(path));
         let is_json = text.trim_ascii_start().starts_with(b"{");
         if self.form.as_deref().is_some_and(|form| (form == "json") != is_json) {
-            let told = format!("{name} is not in the form that -in says");
-            return Err(Failure::new(Exit::Usage, told));
+            let message = format!("{name} is not in the form that -in says");
+            return Err(Failure::new(Exit::Usage, message));
         }
         let read = berth_jobfile::parse_variable(&text, name);
         let read = read.map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))?;
         let variable: Variable = serde_json::from_value(read)
             .map_err(|error| Failure::new(Exit::Failed, format!("{name}: {error}")))?;
         // What was printed by `var get -out json` says where it was last written.
-        let told: Option<Variable> = if is_json { serde_json::from_slice(&text).ok() } else { None };
-        let index = told.map(|told| told.modify_index).filter(|index| *index > 0);
+        let message: Option<Variable> = if is_json { serde_json::from_slice(&text).ok() } else { None };
+        let index = message.map(|message| message.modify_index).filter(|index| *index > 0);
         Ok((variable, index))
     }
 }

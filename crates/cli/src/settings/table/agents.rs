@@ -1,6 +1,6 @@
 //! Settings of agents, and of `berth dev` as the agent that it is too.
 
-use super::{Form, Role, Setting};
+use super::{Role, Setting, ValueForm};
 use crate::settings::declared_devices;
 
 const AGENTS: &[Role] = &[Role::Dev, Role::Agent];
@@ -9,7 +9,7 @@ const AGENTS: &[Role] = &[Role::Dev, Role::Agent];
 pub(super) const SETTINGS: &[Setting] = &[
     Setting {
         name: "servers",
-        form: Form::List("HOST:PORT"),
+        form: ValueForm::List("HOST:PORT"),
         roles: &[Role::Agent],
         default: |_| "127.0.0.1:4647",
         help: "Servers' addresses for agents",
@@ -17,7 +17,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "node-name",
-        form: Form::One("NAME"),
+        form: ValueForm::One("NAME"),
         roles: AGENTS,
         default: |_| "",
         help: "Name of the node; defaults to the host name",
@@ -25,7 +25,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "node-pool",
-        form: Form::One("NAME"),
+        form: ValueForm::One("NAME"),
         roles: AGENTS,
         default: |_| "default",
         help: "Node pool of the node",
@@ -33,7 +33,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "node-class",
-        form: Form::One("NAME"),
+        form: ValueForm::One("NAME"),
         roles: AGENTS,
         default: |_| "",
         help: "Node class, a name of your choice for constraints",
@@ -41,7 +41,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "meta",
-        form: Form::Map,
+        form: ValueForm::Map,
         roles: AGENTS,
         default: |_| "",
         help: "Metadata of the node, for constraints",
@@ -49,7 +49,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "host-ip",
-        form: Form::One("IP"),
+        form: ValueForm::One("IP"),
         roles: AGENTS,
         default: |_| "127.0.0.1",
         help: "IP address at which ports of allocations are reached",
@@ -57,7 +57,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "total-cpu",
-        form: Form::One("MHZ"),
+        form: ValueForm::One("MHZ"),
         roles: AGENTS,
         default: |_| "0",
         help: "CPU of the machine in MHz; 0 to detect it",
@@ -65,7 +65,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "total-memory",
-        form: Form::One("MIB"),
+        form: ValueForm::One("MIB"),
         roles: AGENTS,
         default: |_| "0",
         help: "Memory of the machine in MiB; 0 to detect it",
@@ -73,7 +73,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "reserved-cpu",
-        form: Form::One("MHZ"),
+        form: ValueForm::One("MHZ"),
         roles: AGENTS,
         default: |_| "0",
         help: "CPU that is not given to allocations, in MHz",
@@ -81,7 +81,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "reserved-memory",
-        form: Form::One("MIB"),
+        form: ValueForm::One("MIB"),
         roles: AGENTS,
         default: |_| "0",
         help: "Memory that is not given to allocations, in MiB",
@@ -89,7 +89,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "reserved-disk",
-        form: Form::One("MIB"),
+        form: ValueForm::One("MIB"),
         roles: AGENTS,
         default: |_| "0",
         help: "Disk that is not given to allocations, in MiB",
@@ -97,7 +97,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "reserved-ports",
-        form: Form::List("PORT"),
+        form: ValueForm::List("PORT"),
         roles: AGENTS,
         default: |_| "",
         help: "Ports that are not given to allocations",
@@ -105,7 +105,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "max-kill-timeout",
-        form: Form::One("DURATION"),
+        form: ValueForm::One("DURATION"),
         roles: AGENTS,
         default: |_| "30s",
         help: "Maximum time between a task's kill signal and SIGKILL, whatever its kill_timeout",
@@ -113,7 +113,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "devices",
-        form: Form::List("VENDOR/TYPE/MODEL=ID[;KEY=VALUE]"),
+        form: ValueForm::List("VENDOR/TYPE/MODEL=ID[;KEY=VALUE]"),
         roles: AGENTS,
         default: |_| "",
         help: "Devices of the node besides GPUs, which agents detect, e.g. `acme/fpga/A1=0;file=/dev/a0;memory=8 GiB`",
@@ -121,7 +121,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "raw-exec",
-        form: Form::Switch,
+        form: ValueForm::Switch,
         roles: AGENTS,
         default: |role| if role == Role::Dev { "true" } else { "false" },
         help: "Allow jobs to run commands on the host without isolation, with the agent's own rights",
@@ -129,7 +129,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "containers",
-        form: Form::Switch,
+        form: ValueForm::Switch,
         roles: AGENTS,
         default: |_| "true",
         help: "Allow jobs to run containers, where the host has an OCI runtime",
@@ -137,7 +137,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "container-runtime",
-        form: Form::One("FILE"),
+        form: ValueForm::One("FILE"),
         roles: AGENTS,
         default: |_| "",
         help: "Path of the OCI runtime; defaults to crun, else runc",
@@ -145,7 +145,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "image-dirs",
-        form: Form::List("DIR"),
+        form: ValueForm::List("DIR"),
         roles: AGENTS,
         default: |_| "",
         help: "Directories whose contents jobs may use as images, by path",
@@ -153,7 +153,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "registry-mirrors",
-        form: Form::List("REGISTRY=HOST[:PORT]"),
+        form: ValueForm::List("REGISTRY=HOST[:PORT]"),
         roles: AGENTS,
         default: |_| "",
         help: "Mirrors to try before a registry, in order of preference, e.g. `docker.io=mirror.example.com`",
@@ -161,7 +161,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "insecure-registries",
-        form: Form::List("HOST[:PORT]"),
+        form: ValueForm::List("HOST[:PORT]"),
         roles: AGENTS,
         default: |_| "",
         help: "Registries and mirrors that are reached over plain HTTP",
@@ -169,7 +169,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "registry-auth-file",
-        form: Form::One("FILE"),
+        form: ValueForm::One("FILE"),
         roles: AGENTS,
         default: |_| "",
         help: "Credentials of registries, as `docker login` writes them",
@@ -177,7 +177,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "image-disk-max",
-        form: Form::One("PERCENT"),
+        form: ValueForm::One("PERCENT"),
         roles: AGENTS,
         default: |_| "85",
         help: "Disk usage above which unused images are removed, the least recently used first, in percent",
@@ -189,7 +189,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "image-age-max",
-        form: Form::One("DURATION"),
+        form: ValueForm::One("DURATION"),
         roles: AGENTS,
         default: |_| "7d",
         help: "Time after which an unused image is removed",
@@ -197,7 +197,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "drain-on-shutdown",
-        form: Form::Map,
+        form: ValueForm::Map,
         roles: &[Role::Agent],
         default: |_| "",
         help: "Drain the node before the agent stops: `deadline=1h` (0s for no deadline), `force=true`, `ignore-system-jobs=true`",
@@ -205,7 +205,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "host-network",
-        form: Form::Switch,
+        form: ValueForm::Switch,
         roles: AGENTS,
         default: |_| "false",
         help: "Allow jobs to give containers the host's network, where they reach all that listens on the host, this API included",
@@ -213,7 +213,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "user-namespaces",
-        form: Form::Switch,
+        form: ValueForm::Switch,
         roles: AGENTS,
         default: |_| "true",
         help: "Run containers in user namespaces, so that their root has no rights on this node, where its kernel and file system support it",
@@ -221,7 +221,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "container-ids",
-        form: Form::One("FIRST-LAST"),
+        form: ValueForm::One("FIRST-LAST"),
         roles: AGENTS,
         default: |_| "1879048192-2147352575",
         help: "Range of host user ids for containers, 65536 for each allocation; nothing else may use them",
@@ -229,7 +229,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "host-users",
-        form: Form::Switch,
+        form: ValueForm::Switch,
         roles: AGENTS,
         default: |_| "false",
         help: "Allow containers without a user namespace (`userns_mode = \"host\"`), whose root is root on this node",
@@ -237,7 +237,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "extra-capabilities",
-        form: Form::List("NAME"),
+        form: ValueForm::List("NAME"),
         roles: AGENTS,
         default: |_| "",
         help: "Capabilities that containers may add with `cap_add` besides the default ones: `net_raw`, `sys_ptrace`",
@@ -245,7 +245,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "exec",
-        form: Form::Switch,
+        form: ValueForm::Switch,
         roles: AGENTS,
         default: |_| "true",
         help: "Allow jobs to run the host's programs in containers that see its programs and libraries, where it has an OCI runtime",
@@ -253,7 +253,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "exec-paths",
-        form: Form::List("DIR"),
+        form: ValueForm::List("DIR"),
         roles: AGENTS,
         default: |_| "",
         help: "Directories of the host that these containers see, read-only; defaults to /bin, /etc, /lib*, /sbin and /usr",
@@ -261,7 +261,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "bridge",
-        form: Form::Switch,
+        form: ValueForm::Switch,
         roles: AGENTS,
         default: |_| "true",
         help: "Give allocations networks of their own, with NAT and port mappings by nftables, where the host supports it",
@@ -269,7 +269,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "bridge-name",
-        form: Form::One("NAME"),
+        form: ValueForm::One("NAME"),
         roles: AGENTS,
         default: |_| "berth",
         help: "Prefix of the names of these networks' interfaces, and name of their nftables table",
@@ -277,7 +277,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "bridge-subnet",
-        form: Form::One("SUBNET"),
+        form: ValueForm::One("SUBNET"),
         roles: AGENTS,
         default: |_| "172.27.64.0/20",
         help: "Subnet of the addresses of these networks",
@@ -285,7 +285,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "bridge-subnet-ipv6",
-        form: Form::One("SUBNET"),
+        form: ValueForm::One("SUBNET"),
         roles: AGENTS,
         default: |_| "fd62:6572:7468::/64",
         help: "IPv6 subnet of the addresses of these networks, on hosts that forward IPv6",
@@ -293,7 +293,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "bridge-host-ports",
-        form: Form::List("PORT"),
+        form: ValueForm::List("PORT"),
         roles: AGENTS,
         default: |_| "",
         help: "Ports of the host that these networks may reach, besides those of allocations",
@@ -301,7 +301,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "host-networks",
-        form: Form::List("NAME=NETWORK"),
+        form: ValueForm::List("NAME=NETWORK"),
         roles: AGENTS,
         default: |_| "",
         help: "Host networks that jobs may take ports from, each an address, a subnet or an interface, e.g. `lan=10.0.0.0/8`",
@@ -309,7 +309,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "host-volumes",
-        form: Form::List("NAME=PATH"),
+        form: ValueForm::List("NAME=PATH"),
         roles: AGENTS,
         default: |_| "",
         help: "Directories that jobs may mount, e.g. `data=/srv/data`; `;read_only` after the path makes a mount read-only for all",
@@ -317,7 +317,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "mount-dirs",
-        form: Form::List("DIR"),
+        form: ValueForm::List("DIR"),
         roles: AGENTS,
         default: |_| "",
         help: "Directories below which containers may mount any path, e.g. `/srv/www`; `;read_only` after the path makes mounts read-only for all",
@@ -325,7 +325,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "artifact-dirs",
-        form: Form::List("DIR"),
+        form: ValueForm::List("DIR"),
         roles: AGENTS,
         default: |_| "",
         help: "Directories of this machine whose files may be artifacts",
@@ -333,7 +333,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "artifact-hosts",
-        form: Form::List("HOST:PORT"),
+        form: ValueForm::List("HOST:PORT"),
         roles: AGENTS,
         default: |_| "",
         help: "Hosts that artifacts may come from although they are this machine itself",
@@ -341,7 +341,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "artifact-mb-max",
-        form: Form::One("MIB"),
+        form: ValueForm::One("MIB"),
         roles: AGENTS,
         default: |_| "8192",
         help: "Maximum size of one artifact, in MiB",
@@ -349,7 +349,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "artifact-timeout",
-        form: Form::One("DURATION"),
+        form: ValueForm::One("DURATION"),
         roles: AGENTS,
         default: |_| "30m",
         help: "Timeout of one artifact's download",
@@ -357,7 +357,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "mock-driver",
-        form: Form::Switch,
+        form: ValueForm::Switch,
         roles: AGENTS,
         default: |role| if role == Role::Dev { "true" } else { "false" },
         help: "Allow jobs to use the mock driver, whose tasks only simulate running",
@@ -365,7 +365,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "sim-nodes",
-        form: Form::One("COUNT"),
+        form: ValueForm::One("COUNT"),
         roles: &[Role::Dev],
         default: |_| "0",
         help: "Number of simulated nodes to add",

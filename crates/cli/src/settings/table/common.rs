@@ -1,6 +1,6 @@
 //! Settings of servers and agents alike.
 
-use super::{Form, Role, Setting};
+use super::{Role, Setting, ValueForm};
 
 const ALL: &[Role] = &[Role::Dev, Role::Server, Role::Agent];
 
@@ -11,7 +11,7 @@ const REMOTE: &[Role] = &[Role::Server, Role::Agent];
 pub(super) const SETTINGS: &[Setting] = &[
     Setting {
         name: "data-dir",
-        form: Form::One("DIR"),
+        form: ValueForm::One("DIR"),
         roles: ALL,
         default: |role| if role == Role::Dev { "" } else { "/var/lib/berth" },
         help: "Directory of state, logs and task directories; `berth dev` makes a temporary one by default",
@@ -19,7 +19,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "join",
-        form: Form::List("HOST:PORT|TOKEN"),
+        form: ValueForm::List("HOST:PORT|TOKEN"),
         roles: REMOTE,
         default: |_| "",
         help: "For a server: server-addr of servers whose cluster to join; without it the server founds a cluster. For an agent: the join token of `berth node token`",
@@ -30,7 +30,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "tls-dir",
-        form: Form::One("DIR"),
+        form: ValueForm::One("DIR"),
         roles: REMOTE,
         default: |_| "",
         help: "Directory of certificates and keys, as `berth server init` creates them; defaults to `tls` in data-dir if it exists",
@@ -38,7 +38,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "tls",
-        form: Form::Map,
+        form: ValueForm::Map,
         roles: REMOTE,
         default: |_| "",
         help: "Certificates from elsewhere, as in Nomad's `tls` block: `ca_file`, `cert_file`, `key_file`; for servers also `ca_key_file`, `http=false`, `verify_https_client=true`, `agent_certificate_ttl=24h`",
@@ -46,7 +46,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "log-level",
-        form: Form::One("LEVEL"),
+        form: ValueForm::One("LEVEL"),
         roles: ALL,
         default: |role| if role == Role::Dev { "warn" } else { "info" },
         help: "Level of the log on standard error: error, warn, info, debug or trace",
@@ -54,7 +54,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "log-format",
-        form: Form::One("FORMAT"),
+        form: ValueForm::One("FORMAT"),
         roles: ALL,
         default: |_| "text",
         help: "Format of the log: text, or json: one object a line with timestamp, level, target, message and fields",
@@ -62,7 +62,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "datacenter",
-        form: Form::One("NAME"),
+        form: ValueForm::One("NAME"),
         roles: ALL,
         default: |_| "dc1",
         help: "Datacenter of the node or server",

@@ -4,27 +4,27 @@ mod agents;
 mod common;
 mod servers;
 
-use super::{Role, Settings, given::Given};
+use super::{Role, Settings, value::SettingValue};
 
 /// One setting of `berth dev`, `berth server` or `berth agent`.
 pub struct Setting {
     /// In kebab case: the flag without its dashes, and the key in a file.
     pub name: &'static str,
     /// How its value is written.
-    pub form: Form,
+    pub form: ValueForm,
     /// The commands that know it.
     pub roles: &'static [Role],
-    /// Its value where nobody says; empty for none.
+    /// Its value where none is given; empty for none.
     pub default: fn(Role) -> &'static str,
     /// One line for people.
     pub help: &'static str,
     /// Reads the value and stores it.
-    pub set: fn(&mut Settings, &Given<'_>) -> Result<(), String>,
+    pub set: fn(&mut Settings, &SettingValue<'_>) -> Result<(), String>,
 }
 
 /// How a setting's value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ValueForm {
     /// A single value, named like this in help.
     One(&'static str),
     /// On or off; the bare flag means on.
@@ -86,7 +86,7 @@ mod tests {
         for role in [Role::Dev, Role::Server, Role::Agent] {
             for setting in of(role).filter(|setting| !(setting.default)(role).is_empty()) {
                 let given = [(setting.default)(role).to_owned()];
-                let read = (setting.set)(&mut Settings::blank(role), &Given(&given));
+                let read = (setting.set)(&mut Settings::blank(role), &SettingValue(&given));
                 assert_eq!(read, Ok(()), "{role} {}", setting.name);
             }
         }

@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use berth_server::{AddressLimit, LOG_VERSIONS};
 
-use super::{Form, Role, Setting};
+use super::{Role, Setting, ValueForm};
 
 const SERVERS: &[Role] = &[Role::Dev, Role::Server];
 
@@ -40,7 +40,7 @@ fn millis(span: Duration) -> u64 {
 pub(super) const SETTINGS: &[Setting] = &[
     Setting {
         name: "http-addr",
-        form: Form::One("HOST:PORT"),
+        form: ValueForm::One("HOST:PORT"),
         roles: SERVERS,
         default: |_| "127.0.0.1:4646",
         help: "Address on which the HTTP API listens",
@@ -48,7 +48,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "agent-addr",
-        form: Form::One("HOST:PORT"),
+        form: ValueForm::One("HOST:PORT"),
         roles: SERVERS,
         default: |role| if role == Role::Dev { "127.0.0.1:0" } else { "127.0.0.1:4647" },
         help: "Address on which the server listens for agents",
@@ -56,7 +56,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "server-addr",
-        form: Form::One("HOST:PORT"),
+        form: ValueForm::One("HOST:PORT"),
         roles: SERVERS,
         default: |_| "",
         help: "Address on which the server listens for other servers; defaults to port 4648 of agent-addr's host, or a free port if that is in use",
@@ -64,7 +64,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "server-advertise",
-        form: Form::One("HOST:PORT"),
+        form: ValueForm::One("HOST:PORT"),
         roles: &[Role::Server],
         default: |_| "",
         help: "Address at which other servers reach this one, if it is not server-addr",
@@ -72,7 +72,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "bootstrap-expect",
-        form: Form::One("COUNT"),
+        form: ValueForm::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "1",
         help: "Number of servers that must be present to found a cluster together",
@@ -80,7 +80,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "acl",
-        form: Form::Switch,
+        form: ValueForm::Switch,
         roles: SERVERS,
         default: |_| "false",
         help: "Enforce ACLs: callers need a token; `berth acl bootstrap` creates the first one",
@@ -88,7 +88,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "root-key-rotation",
-        form: Form::One("DURATION"),
+        form: ValueForm::One("DURATION"),
         roles: SERVERS,
         default: |_| "30d",
         help: "Age at which the root key, which encrypts variables and signs workload identities, is rotated; at least 1m",
@@ -98,7 +98,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "oidc-issuer",
-        form: Form::One("URL"),
+        form: ValueForm::One("URL"),
         roles: SERVERS,
         default: |_| "",
         help: "URL, https://HOST, at which others fetch this cluster's public keys: the issuer of workload identities, for clouds and Vault",
@@ -106,7 +106,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "metrics-names",
-        form: Form::One("NAMES"),
+        form: ValueForm::One("NAMES"),
         roles: SERVERS,
         default: |_| "berth",
         help: "Names of metrics: `berth`, or `nomad` to export as well those that dashboards made for Nomad read",
@@ -114,7 +114,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "audit",
-        form: Form::Switch,
+        form: ValueForm::Switch,
         roles: SERVERS,
         default: |_| "",
         help: "Record who changed or read what, in a tamper-evident log; defaults to the value of `acl`",
@@ -122,7 +122,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "audit-dir",
-        form: Form::One("DIR"),
+        form: ValueForm::One("DIR"),
         roles: &[Role::Server],
         default: |_| "",
         help: "Directory of the audit log; defaults to `audit` in data-dir",
@@ -130,7 +130,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "audit-file-mb",
-        form: Form::One("MIB"),
+        form: ValueForm::One("MIB"),
         roles: SERVERS,
         default: |_| "64",
         help: "Size at which the audit log is rotated to a new file, in MiB",
@@ -138,7 +138,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "audit-files",
-        form: Form::One("COUNT"),
+        form: ValueForm::One("COUNT"),
         roles: SERVERS,
         default: |_| "16",
         help: "Number of files of the audit log to keep, the newest included; older ones are removed",
@@ -146,7 +146,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "audit-keep",
-        form: Form::One("DURATION"),
+        form: ValueForm::One("DURATION"),
         roles: SERVERS,
         default: |_| "0s",
         help: "Minimum age at which a file of the audit log is removed, even if there are more than audit-files; when its disk is full, requests that must be recorded are refused",
@@ -154,7 +154,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "audit-reads",
-        form: Form::One("WHICH"),
+        form: ValueForm::One("WHICH"),
         roles: SERVERS,
         default: |_| "guarded",
         help: "Reads to record besides changes: `guarded` for those that return secrets (logs, files, variables, events, tokens, and all that requires a management token), `all` for lists and statuses too",
@@ -162,7 +162,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "request-rate-address",
-        form: Form::One("COUNT"),
+        form: ValueForm::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "1000",
         help: "Average number of requests a second from one address, with bursts of twice as many; 0 for no limit",
@@ -170,7 +170,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "request-rate-token",
-        form: Form::One("COUNT"),
+        form: ValueForm::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "1000",
         help: "Average number of requests a second with one token, with bursts of twice as many; 0 for no limit",
@@ -178,7 +178,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "request-rate-loopback",
-        form: Form::One("COUNT"),
+        form: ValueForm::One("COUNT"),
         roles: SERVERS,
         default: |_| "0",
         help: "Average number of requests a second from all programs on this machine together, and with one token from there; it replaces request-rate-address and request-rate-token for them; 0 for no limit",
@@ -186,7 +186,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "http-connections-max",
-        form: Form::One("COUNT"),
+        form: ValueForm::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "16384",
         help: "Maximum number of connections to the HTTP API; programs on this machine may hold half of them",
@@ -194,7 +194,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "http-connections-address",
-        form: Form::One("COUNT"),
+        form: ValueForm::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "",
         help: "Maximum number of connections to the HTTP API from one address; defaults to a sixteenth of http-connections-max",
@@ -204,7 +204,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "waits-max",
-        form: Form::One("COUNT"),
+        form: ValueForm::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "12288",
         help: "Maximum number of blocking queries, streams and commands run in tasks at a time, at most three quarters of http-connections-max; programs on this machine may hold half of them",
@@ -212,7 +212,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "waits-address",
-        form: Form::One("COUNT"),
+        form: ValueForm::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "",
         help: "Maximum number of these from one address; defaults to a sixteenth of waits-max",
@@ -222,7 +222,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "waits-token",
-        form: Form::One("COUNT"),
+        form: ValueForm::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "",
         help: "Maximum number of these with one token from other machines, or from the tasks of one allocation; defaults to a third of waits-max",
@@ -230,7 +230,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "commands-max",
-        form: Form::One("COUNT"),
+        form: ValueForm::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "256",
         help: "Maximum number of commands in tasks (`alloc exec`) that run through this server at a time",
@@ -238,7 +238,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "body-mb",
-        form: Form::One("MIB"),
+        form: ValueForm::One("MIB"),
         roles: &[Role::Server],
         default: |_| "1",
         help: "Maximum size of a request's body, in MiB; requests that carry jobs have a limit of their own, job-body-mb",
@@ -246,7 +246,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "job-body-mb",
-        form: Form::One("MIB"),
+        form: ValueForm::One("MIB"),
         roles: &[Role::Server],
         default: |_| "4",
         help: "Maximum size of the body of a request that carries a job, in MiB",
@@ -254,7 +254,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "header-timeout",
-        form: Form::One("DURATION"),
+        form: ValueForm::One("DURATION"),
         roles: &[Role::Server],
         default: |_| "10s",
         help: "Timeout of reading a request's head, from the connection or the last answer on; it closes idle connections too",
@@ -264,7 +264,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "body-timeout",
-        form: Form::One("DURATION"),
+        form: ValueForm::One("DURATION"),
         roles: &[Role::Server],
         default: |_| "30s",
         help: "Timeout of reading a request's body",
@@ -274,7 +274,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "agent-connections-max",
-        form: Form::One("COUNT"),
+        form: ValueForm::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "16384",
         help: "Maximum number of agents' connections, each of which can carry many nodes",
@@ -282,7 +282,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "agent-connections-address",
-        form: Form::One("COUNT"),
+        form: ValueForm::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "",
         help: "Maximum number of agents' connections from one address, and so of agents behind one NAT; defaults to three quarters of agent-connections-max",
@@ -294,7 +294,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "agent-rate-address",
-        form: Form::One("COUNT"),
+        form: ValueForm::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "2000",
         help: "Average number of connections and sessions that agents at one address open a second, with bursts of twice as many; 0 for no limit; programs on this machine have none",
@@ -302,7 +302,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "log-version",
-        form: Form::One("VERSION"),
+        form: ValueForm::One("VERSION"),
         roles: &[Role::Server],
         default: |_| "7",
         help: "Newest version of log entries to know, 3 to 7: with an older one than its own, older servers can take over",
@@ -310,7 +310,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "server-name",
-        form: Form::One("NAME"),
+        form: ValueForm::One("NAME"),
         roles: SERVERS,
         default: |_| "",
         help: "Name of the server; defaults to the host name",
@@ -318,7 +318,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "region",
-        form: Form::One("NAME"),
+        form: ValueForm::One("NAME"),
         roles: SERVERS,
         default: |_| "global",
         help: "Name of the region",
@@ -326,7 +326,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "planners",
-        form: Form::One("COUNT"),
+        form: ValueForm::One("COUNT"),
         roles: SERVERS,
         default: |_| "0",
         help: "Number of threads that plan placements; 0 for one less than there are processors",
@@ -334,7 +334,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "host-state",
-        form: Form::One("KIND"),
+        form: ValueForm::One("KIND"),
         roles: SERVERS,
         default: |_| "incremental",
         help: "Experimental: how planners keep up with the resources that nodes have free: incremental, cached or reread",
@@ -342,7 +342,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "host-state-refresh",
-        form: Form::One("DURATION"),
+        form: ValueForm::One("DURATION"),
         roles: SERVERS,
         default: |_| "60s",
         help: "Experimental: how long planners use cached resources, with host-state cached",

@@ -1,21 +1,21 @@
-//! Who arrives: all pods of a list, then more of them drawn at random, shuffled.
+//! The arrivals: all pods of a list, then more of them drawn at random, shuffled.
 
 use berth_scheduler::devices::{DeviceHost, Room, Take, Wanted};
 
 use crate::{
     random::Random,
-    traces::openb::{Node, Pod},
+    traces::openb::{OpenbNode, OpenbPod},
 };
 
-/// Arrivals ask for so many times the GPUs that there are.
+/// Arrivals request so many times the GPUs that there are.
 const ASKED: f64 = 1.3;
 /// A whole GPU.
 const GPU_MILLI: u16 = 1000;
 
-/// A cluster and the pods that it is asked to run, as a policy sees them. A core of a trace is a thousand MHz.
+/// A cluster and the pods that arrive, as a policy sees them. A core of a trace is a thousand MHz.
 #[derive(Debug, Clone)]
 pub struct Workload {
-    /// By name.
+    /// The hosts, sorted by name.
     pub hosts: Vec<DeviceHost>,
     /// In the order of their list.
     pub pods: Vec<Wanted>,
@@ -23,11 +23,11 @@ pub struct Workload {
 
 impl Workload {
     /// From the rows of a trace.
-    pub fn new(nodes: &[Node], pods: &[Pod]) -> Self {
+    pub fn new(nodes: &[OpenbNode], pods: &[OpenbPod]) -> Self {
         let mut models: Vec<&str> = nodes.iter().map(|node| node.gpu_model.as_str()).collect();
         models.sort_unstable();
         models.dedup();
-        let mut nodes: Vec<&Node> = nodes.iter().collect();
+        let mut nodes: Vec<&OpenbNode> = nodes.iter().collect();
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         Self {
             hosts: nodes.into_iter().map(|node| host(node, &models)).collect(),
@@ -35,13 +35,13 @@ impl Workload {
         }
     }
 
-    /// All GPUs.
+    /// Number of GPUs of all hosts.
     pub fn gpus(&self) -> f64 {
         self.hosts.iter().map(|host| host.room.milli.len() as f64).sum()
     }
 }
 
-fn host(node: &Node, models: &[&str]) -> DeviceHost {
+fn host(node: &OpenbNode, models: &[&str]) -> DeviceHost {
     DeviceHost {
         model: models.binary_search(&node.gpu_model.as_str()).expect("it was taken from the nodes"),
         room: Room {
@@ -53,7 +53,7 @@ fn host(node: &Node, models: &[&str]) -> DeviceHost {
 }
 
 /// A model that no node has is left out: a pod that wants no other fits nowhere.
-fn wanted(pod: &Pod, models: &[&str]) -> Wanted {
+fn wanted(pod: &OpenbPod, models: &[&str]) -> Wanted {
     let numbers = || {
         let mut numbers: Vec<usize> =
             pod.gpu_models.iter().filter_map(|model| models.binary_search(&model.as_str()).ok()).collect();
@@ -78,7 +78,7 @@ pub fn arrivals(workload: &Workload, seed: u64) -> Vec<Wanted> {
     let mut arrivals = workload.pods.clone();
     let mut asked: f64 = arrivals.iter().map(|wanted| wanted.take.amount()).sum();
     let most = ASKED * workload.gpus();
-    // A list in which nobody asks for GPUs never reaches that.
+    // A list in which no pod requests GPUs never reaches that.
     while asked > 0.0 && asked < most {
         let drawn = &workload.pods[random.below(workload.pods.len() as u64) as usize];
         asked += drawn.take.amount();

@@ -1,8 +1,8 @@
-//! Best fit: the host with the least room left, of cpu and GPUs alike. The published baseline of that name.
+//! Best fit: the host with the least resources left, of cpu and GPUs alike. The published baseline of that name.
 
 use berth_scheduler::devices::{DeviceHost, Wanted};
 
-use super::{Policy, least, ties::Ties, tightest};
+use super::{Policy, least, ties::TieBreak, tightest};
 
 /// Best fit.
 pub(super) struct BestFit {
@@ -20,7 +20,12 @@ impl BestFit {
 }
 
 impl Policy for BestFit {
-    fn choose(&mut self, hosts: &[DeviceHost], wanted: &Wanted, ties: &mut Ties) -> Option<(usize, usize)> {
+    fn choose(
+        &mut self,
+        hosts: &[DeviceHost],
+        wanted: &Wanted,
+        ties: &mut TieBreak,
+    ) -> Option<(usize, usize)> {
         let at = least(hosts, wanted, ties, |_, host| {
             let gpus: f64 = host.room.milli.iter().map(|milli| f64::from(*milli) / 1000.0).sum();
             f64::from(host.room.cpu_mhz) / self.cpu_most + gpus / self.gpus_most

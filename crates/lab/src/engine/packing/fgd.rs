@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use berth_scheduler::devices::{DeviceHost, Room, Take, Wanted};
 
-use super::{Policy, least, ties::Ties};
+use super::{Policy, least, ties::TieBreak};
 
 /// The share of pods that the typical ones make up.
 const TYPICAL: f64 = 0.95;
@@ -19,12 +19,12 @@ pub(super) struct Fgd {
     /// Kinds of pods, and the share of each.
     typical: Vec<(Wanted, f64)>,
     /// For each kind of pod, what it scores on each host; none until asked for and when the host has changed.
-    scores: HashMap<Wanted, Vec<Option<Scored>>>,
+    scores: HashMap<Wanted, Vec<Option<HostScore>>>,
     hosts: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Scored {
+struct HostScore {
     score: f64,
     gpu: usize,
 }
@@ -36,7 +36,12 @@ impl Fgd {
 }
 
 impl Policy for Fgd {
-    fn choose(&mut self, hosts: &[DeviceHost], wanted: &Wanted, ties: &mut Ties) -> Option<(usize, usize)> {
+    fn choose(
+        &mut self,
+        hosts: &[DeviceHost],
+        wanted: &Wanted,
+        ties: &mut TieBreak,
+    ) -> Option<(usize, usize)> {
         let scores = self.scores.entry(wanted.clone()).or_insert_with(|| vec![None; self.hosts]);
         let typical = &self.typical;
         let at = least(hosts, wanted, ties, |at, host| {
@@ -77,20 +82,20 @@ fn typical(pods: &[Wanted]) -> Vec<(Wanted, f64)> {
 }
 
 /// How much less fragmented the host would be: 50 for no change.
-fn score(typical: &[(Wanted, f64)], host: &DeviceHost, take: &Take) -> Scored {
+fn score(typical: &[(Wanted, f64)], host: &DeviceHost, take: &Take) -> HostScore {
     let before = fragmented_milli(typical, host.model, &host.room);
     let after = |gpu: usize| {
         let mut room = host.room.clone();
         room.take(take, gpu);
         let less = before - fragmented_milli(typical, host.model, &room);
-        Scored { score: (100.0 / (1.0 + (-less / 1000.0).exp())).floor(), gpu }
+        HostScore { score: (100.0 / (1.0 + (-less / 1000.0).exp())).floor(), gpu }
     };
     if take.devices != 1 || take.milli_each == 1000 {
         return after(host.room.milli.iter().position(|milli| *milli >= take.milli_each).unwrap_or(0));
     }
     let fitting = (0..host.room.milli.len()).filter(|gpu| host.room.milli[*gpu] >= take.milli_each);
-    let better = |best: Scored, next: Scored| if next.score > best.score { next } else { best };
-    fitting.map(after).reduce(better).unwrap_or(Scored { score: 0.0, gpu: 0 })
+    let better = |best: HostScore, next: HostScore| if next.score > best.score { next } else { best };
+    fitting.map(after).reduce(better).unwrap_or(HostScore { score: 0.0, gpu: 0 })
 }
 
 fn fragmented_milli(typical: &[(Wanted, f64)], model: usize, room: &Room) -> f64 {

@@ -2,7 +2,7 @@
 
 use berth_scheduler::devices::{DeviceHost, Fleet, Wanted};
 
-use super::{Policy, ties::Ties};
+use super::{Policy, ties::TieBreak};
 
 /// The scheduler's own policy.
 pub(super) struct LeastStranded {
@@ -18,7 +18,7 @@ impl LeastStranded {
 }
 
 impl Policy for LeastStranded {
-    fn choose(&mut self, _: &[DeviceHost], wanted: &Wanted, ties: &mut Ties) -> Option<(usize, usize)> {
+    fn choose(&mut self, _: &[DeviceHost], wanted: &Wanted, ties: &mut TieBreak) -> Option<(usize, usize)> {
         self.fleet.learn(wanted);
         let at = self.fleet.prices(wanted).least(|equal| ties.replace(equal))?;
         Some((at, self.fleet.best_device(&wanted.take, at)?))

@@ -1,4 +1,4 @@
-//! Packing GPUs: pods of a recorded cluster arrive until far more is asked for than there is, and a policy places each.
+//! Packing GPUs: pods of a recorded cluster arrive until they request far more than there is, and a policy places each.
 //!
 //! The protocol is that of "Beware of Fragmentation" (Weng et al., ATC'23): every pod is placed once, in random order;
 //! nobody leaves, nothing is tried again, what fits nowhere is dropped.
@@ -14,11 +14,11 @@ use std::time::Instant;
 use berth_scheduler::devices::{DeviceHost, Wanted};
 
 pub use arrivals::{Workload, arrivals};
-use ties::Ties;
+use ties::TieBreak;
 
 /// A policy by its name on the command line.
 pub struct PolicyEntry {
-    /// The name.
+    /// Its name on the command line.
     pub name: &'static str,
     make: fn(&Workload) -> Box<dyn Policy>,
 }
@@ -39,7 +39,12 @@ pub const POLICIES: &[PolicyEntry] = &[
 /// Decides where a pod goes.
 trait Policy {
     /// The best host for a pod, and which of its GPUs if it needs one alone; none when it fits nowhere.
-    fn choose(&mut self, hosts: &[DeviceHost], wanted: &Wanted, ties: &mut Ties) -> Option<(usize, usize)>;
+    fn choose(
+        &mut self,
+        hosts: &[DeviceHost],
+        wanted: &Wanted,
+        ties: &mut TieBreak,
+    ) -> Option<(usize, usize)>;
 
     /// The pod is on that host, of which this is left.
     fn placed(&mut self, at: usize, left: &DeviceHost);
@@ -47,8 +52,8 @@ trait Policy {
 
 /// How a run of the protocol went.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Tally {
-    /// Of all GPUs, the percentage allocated when as many had been asked for as there are.
+pub struct PackingResult {
+    /// Percentage of all GPUs that is allocated when as many had been requested as there are.
     pub allocated_pct_at_100: f64,
     /// The same at the end.
     pub allocated_pct_at_130: f64,
@@ -66,9 +71,9 @@ pub fn play(
     arrivals: &[Wanted],
     policy: &PolicyEntry,
     random_ties: Option<u64>,
-) -> Tally {
+) -> PackingResult {
     let mut policy = (policy.make)(workload);
-    let mut ties = Ties::new(random_ties);
+    let mut ties = TieBreak::new(random_ties);
     let mut hosts = workload.hosts.clone();
     let capacity = workload.gpus();
     let (mut asked, mut allocated, mut at_100) = (0.0, 0.0, 0.0);
@@ -84,7 +89,7 @@ pub fn play(
             at_100 = allocated;
         }
     }
-    Tally {
+    PackingResult {
         allocated_pct_at_100: 100.0 * at_100 / capacity,
         allocated_pct_at_130: 100.0 * allocated / capacity,
         unallocated_gpus: capacity - allocated,
@@ -97,7 +102,7 @@ pub fn play(
 fn least(
     hosts: &[DeviceHost],
     wanted: &Wanted,
-    ties: &mut Ties,
+    ties: &mut TieBreak,
     mut cost: impl FnMut(usize, &DeviceHost) -> f64,
 ) -> Option<usize> {
     let (mut least, mut best, mut equal) = (f64::INFINITY, None, 0);

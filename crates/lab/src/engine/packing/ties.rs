@@ -5,14 +5,14 @@ use crate::random::Random;
 
 /// The rule for ties.
 #[derive(Debug)]
-pub enum Ties {
+pub enum TieBreak {
     /// The first by name.
     Name,
     /// Each as likely as the others.
     Random(Random),
 }
 
-impl Ties {
+impl TieBreak {
     /// Random with a seed, else by name.
     pub fn new(seed: Option<u64>) -> Self {
         seed.map_or(Self::Name, |seed| Self::Random(Random::new(seed)))
@@ -33,13 +33,13 @@ mod tests {
 
     #[test]
     fn each_of_four_is_taken_as_often() {
-        let mut ties = Ties::new(Some(5));
+        let mut ties = TieBreak::new(Some(5));
         let mut taken = [0; 4];
         for _ in 0..8_000 {
             let last = (1..4).filter(|equal| ties.replace(*equal)).last();
             taken[last.unwrap_or(0) as usize] += 1;
         }
         assert!(taken.iter().all(|times| (1_800..2_200).contains(times)), "{taken:?}");
-        assert!(!Ties::new(None).replace(1));
+        assert!(!TieBreak::new(None).replace(1));
     }
 }

@@ -1,10 +1,10 @@
 //! One simulated node: the agent's life cycle and session, and its mock tasks under way.
 
-mod asks;
+mod outages;
+mod requests;
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod troubles;
 
 use berth_agent::{
     Backoff,
@@ -15,21 +15,21 @@ use berth_api::agent::{AgentSession, DesiredChange, Down, FileChunk, SessionActi
 use super::{
     NodesConfig,
     clock::nanos,
-    common::Common,
-    identity::{Purpose, identity, seed_of, spec},
-    mock::Mock,
-    timers::Due,
+    common::FleetContext,
+    identity::{SeedPurpose, identity, seed_of, spec},
+    mock::MockTask,
+    timers::TimerEvent,
 };
 use crate::random::mix;
-use troubles::Troubles;
-pub(super) use troubles::{Break, breaks};
+use outages::NodeOutages;
+pub(super) use outages::{Disconnection, breaks};
 
-/// One node.
+/// A simulated node: its session, its life cycle and its mock tasks.
 #[derive(Debug)]
 pub(super) struct SimNode {
     number: u32,
     /// Where it is among the connection's nodes; names its session.
-    place: u32,
+    position: u32,
     /// How often its machine has started.
     boots: u32,
     retry: Backoff,
@@ -37,13 +37,13 @@ pub(super) struct SimNode {
     refused: bool,
     session: AgentSession,
     life: Node,
-    mocks: Vec<Mock>,
-    /// The next [`Due::Wake`] that counts.
+    mocks: Vec<MockTask>,
+    /// The next [`TimerEvent::Wake`] that counts.
     wake_ns: u64,
-    /// It says nothing until then.
+    /// It sends nothing until then.
     silent_until_ns: u64,
     /// Nothing for most nodes.
-    troubles: Option<Box<Troubles>>,
+    troubles: Option<Box<NodeOutages>>,
 }
 
 /// That of a machine that has started so often.
@@ -52,19 +52,19 @@ fn session(config: &NodesConfig, boots: u32) -> AgentSession {
 }
 
 impl SimNode {
-    pub fn new(config: &NodesConfig, number: u32, place: u32) -> Self {
+    pub fn new(config: &NodesConfig, number: u32, position: u32) -> Self {
         Self {
             number,
-            place,
+            position,
             boots: 1,
             retry: Backoff::default(),
             refused: false,
             session: session(config, 1),
-            life: Node::new(seed_of(config, number, Purpose::Restarts)),
+            life: Node::new(seed_of(config, number, SeedPurpose::Restarts)),
             mocks: Vec::new(),
             wake_ns: u64::MAX,
             silent_until_ns: 0,
-            troubles: Troubles::of(config, number).map(Box::new),
+            troubles: NodeOutages::of(config, number).map(Box::new),
         }
     }
 
@@ -74,16 +74,16 @@ impl SimNode {
     }
 
     /// Opens its session on a new connection, or again on the one there is.
-    pub fn hello(&mut self, now_ns: u64, common: &mut Common) {
+    pub fn hello(&mut self, now_ns: u64, common: &mut FleetContext) {
         self.refused = false;
         let (who, what) =
             (identity(&common.config, self.number, self.boots), spec(&common.config, self.number));
         let hello = self.session.hello(&who, what, now_ns);
-        common.say(self.place, Up::Hello(hello));
+        common.send(self.position, Up::Hello(hello));
     }
 
     /// The connection is gone.
-    pub fn disconnected(&mut self, common: &Common) {
+    pub fn disconnected(&mut self, common: &FleetContext) {
         if self.session.is_open() {
             common.closed();
         }
@@ -92,7 +92,7 @@ impl SimNode {
     }
 
     /// Takes in a server's message.
-    pub fn on_down(&mut self, message: Down, now_ns: u64, common: &mut Common) {
+    pub fn on_down(&mut self, message: Down, now_ns: u64, common: &mut FleetContext) {
         let was_open = self.session.is_open();
         if AgentSession::is_answer(&message) {
             self.happens(Event::Heard, now_ns, common);
@@ -113,8 +113,8 @@ impl SimNode {
                 common.refused(self.number, &error.to_string());
                 return self.hello_later(was_open, now_ns, common);
             }
-            Some(SessionAction::FileRead(read)) => common.say(
-                self.place,
+            Some(SessionAction::FileRead(read)) => common.send(
+                self.position,
                 Up::FileChunk(FileChunk {
                     request: read.request,
                     done: true,
@@ -146,21 +146,21 @@ impl SimNode {
     }
 
     /// An agent would hang up and dial again after a pause; the connection is not this node's alone.
-    fn hello_later(&mut self, was_open: bool, now_ns: u64, common: &mut Common) {
+    fn hello_later(&mut self, was_open: bool, now_ns: u64, common: &mut FleetContext) {
         if was_open {
             common.closed();
         }
         self.refused = true;
-        let random = mix(seed_of(&common.config, self.number, Purpose::Retry), now_ns);
+        let random = mix(seed_of(&common.config, self.number, SeedPurpose::Retry), now_ns);
         let pause_ns = nanos(self.retry.after_answer(random));
-        common.timers.add(now_ns.saturating_add(pause_ns), self.place, Due::Hello);
+        common.timers.add(now_ns.saturating_add(pause_ns), self.position, TimerEvent::Hello);
     }
 
     fn on_desired(
         &mut self,
         change: DesiredChange,
         now_ns: u64,
-        common: &mut Common,
+        common: &mut FleetContext,
     ) -> Result<(), DesiredError> {
         let events = events_of(change, &mut common.groups)?;
         events.into_iter().for_each(|event| self.happens(event, now_ns, common));
@@ -168,33 +168,33 @@ impl SimNode {
     }
 
     /// Something has been due since `at_ns`.
-    pub fn on_due(&mut self, at_ns: u64, due: Due, now_ns: u64, common: &mut Common) {
+    pub fn on_due(&mut self, at_ns: u64, due: TimerEvent, now_ns: u64, common: &mut FleetContext) {
         match due {
-            Due::Wake if at_ns == self.wake_ns => self.wake(now_ns, common),
-            Due::NotPrepared(alloc) => self.not_prepared(alloc, now_ns, common),
-            Due::Step(of) => self.step(of, now_ns, common),
-            Due::Killed(of) => self.killed(of, now_ns, common),
-            Due::Stopped(of) => self.stopped(of, now_ns, common),
-            Due::Hello if now_ns < self.silent_until_ns => {
-                common.timers.add(self.silent_until_ns, self.place, Due::Hello);
+            TimerEvent::Wake if at_ns == self.wake_ns => self.wake(now_ns, common),
+            TimerEvent::NotPrepared(alloc) => self.not_prepared(alloc, now_ns, common),
+            TimerEvent::Step(of) => self.step(of, now_ns, common),
+            TimerEvent::Killed(of) => self.killed(of, now_ns, common),
+            TimerEvent::Stopped(of) => self.stopped(of, now_ns, common),
+            TimerEvent::Hello if now_ns < self.silent_until_ns => {
+                common.timers.add(self.silent_until_ns, self.position, TimerEvent::Hello);
             }
-            Due::Hello if self.refused => self.hello(now_ns, common),
-            Due::Silence { lasts_ns } => self.fall_silent(lasts_ns, now_ns, common),
+            TimerEvent::Hello if self.refused => self.hello(now_ns, common),
+            TimerEvent::Silence { lasts_ns } => self.fall_silent(lasts_ns, now_ns, common),
             // Superseded, or the connection's affair.
-            Due::Wake | Due::Hello | Due::Break => {}
+            TimerEvent::Wake | TimerEvent::Hello | TimerEvent::Break => {}
         }
         self.settle(now_ns, common);
     }
 
-    fn wake(&mut self, now_ns: u64, common: &mut Common) {
+    fn wake(&mut self, now_ns: u64, common: &mut FleetContext) {
         self.wake_ns = u64::MAX;
         if self.life.deadline().is_some_and(|at_ns| at_ns <= now_ns) {
             self.happens(Event::Tick, now_ns, common);
         }
     }
 
-    /// Says what there is to say, and notes when there will be more.
-    fn settle(&mut self, now_ns: u64, common: &mut Common) {
+    /// Sends what is due, and sets a timer for the next message.
+    fn settle(&mut self, now_ns: u64, common: &mut FleetContext) {
         if self.session.is_deserted(now_ns) {
             let was_open = self.session.is_open();
             self.session.disconnected();
@@ -204,14 +204,14 @@ impl SimNode {
             Some(self.silent_until_ns)
         } else {
             while let Some(up) = self.session.poll(now_ns) {
-                common.say(self.place, up);
+                common.send(self.position, up);
             }
             self.session.deadline()
         };
         let deadline = speaks_at_ns.into_iter().chain(self.life.deadline()).min();
         if let Some(at_ns) = deadline.filter(|at_ns| *at_ns < self.wake_ns) {
             self.wake_ns = at_ns;
-            common.timers.add(at_ns, self.place, Due::Wake);
+            common.timers.add(at_ns, self.position, TimerEvent::Wake);
         }
     }
 }

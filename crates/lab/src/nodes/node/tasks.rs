@@ -1,4 +1,4 @@
-//! What the life cycle decides, carried out on tasks that are only pretended.
+//! Carries out the actions of the life cycle on simulated tasks.
 
 use std::{path::Path, sync::Arc};
 
@@ -19,10 +19,10 @@ use berth_api::agent::{AllocId, TaskEventKind, TaskSpec};
 use super::SimNode;
 use crate::nodes::{
     TaskChange, TaskEntry,
-    common::Common,
-    identity::{Purpose, node_uuid, seed_of, spec},
-    mock::Mock,
-    timers::Due,
+    common::FleetContext,
+    identity::{SeedPurpose, node_uuid, seed_of, spec},
+    mock::MockTask,
+    timers::TimerEvent,
 };
 
 /// Exit code of a process that SIGKILL ended, as a shell reports it.
@@ -32,9 +32,9 @@ const KILLED: i32 = 128 + 9;
 const DATA_DIR: &str = "/simulated";
 
 impl SimNode {
-    /// Lets the life cycle decide, and carries out what it says. What comes of that is an event of its own, as it is for
+    /// Lets the life cycle decide, and carries out its actions. What comes of that is an event of its own, as it is for
     /// an agent: between two events a node may speak.
-    pub(super) fn happens(&mut self, event: Event, now_ns: u64, common: &mut Common) {
+    pub(super) fn happens(&mut self, event: Event, now_ns: u64, common: &mut FleetContext) {
         let mut actions = std::mem::take(&mut common.actions);
         self.life.handle(event, now_ns, &mut actions);
         for action in actions.drain(..) {
@@ -44,14 +44,14 @@ impl SimNode {
     }
 
     /// There is nothing to make; what can be made nowhere cannot be made here. An agent finds that out a moment later.
-    fn prepare(&mut self, alloc: AllocId, now_ns: u64, common: &mut Common) {
+    fn prepare(&mut self, alloc: AllocId, now_ns: u64, common: &mut FleetContext) {
         match self.why_not_prepared(alloc) {
             None => self.happens(Event::Prepared(alloc), now_ns, common),
-            Some(_) => common.timers.add(now_ns, self.place, Due::NotPrepared(alloc)),
+            Some(_) => common.timers.add(now_ns, self.position, TimerEvent::NotPrepared(alloc)),
         }
     }
 
-    pub(super) fn not_prepared(&mut self, alloc: AllocId, now_ns: u64, common: &mut Common) {
+    pub(super) fn not_prepared(&mut self, alloc: AllocId, now_ns: u64, common: &mut FleetContext) {
         if let Some(message) = self.why_not_prepared(alloc) {
             let failure = StartFailure { kind: StartFailureKind::Setup, message };
             self.happens(Event::PrepareFailed(alloc, failure), now_ns, common);
@@ -62,7 +62,7 @@ impl SimNode {
         never_prepared(&self.life.alloc(alloc)?.spec().group.tasks)
     }
 
-    pub(super) fn act(&mut self, action: Action, now_ns: u64, common: &mut Common) {
+    pub(super) fn act(&mut self, action: Action, now_ns: u64, common: &mut FleetContext) {
         match action {
             Action::Prepare(alloc) => self.prepare(alloc, now_ns, common),
             // Nothing was made.
@@ -72,12 +72,12 @@ impl SimNode {
                 if let Some(mock) = self.mocks.iter_mut().find(|mock| mock.of == of && !mock.stopping) {
                     mock.stopping = true;
                     let at_ns = now_ns.saturating_add(mock.stop_after_ns());
-                    common.timers.add(at_ns, self.place, Due::Stopped(of));
+                    common.timers.add(at_ns, self.position, TimerEvent::Stopped(of));
                 }
             }
             // It waits for nothing.
             Action::CancelStart(_) => {}
-            Action::KillTask(of) => common.timers.add(now_ns, self.place, Due::Killed(of)),
+            Action::KillTask(of) => common.timers.add(now_ns, self.position, TimerEvent::Killed(of)),
             Action::Report { alloc, urgent } => {
                 if let Some(alloc) = self.life.alloc(alloc) {
                     self.session.observe(alloc.id(), alloc.status(), urgent, now_ns);
@@ -96,11 +96,11 @@ impl SimNode {
         }
     }
 
-    fn start(&mut self, of: TaskRef, now_ns: u64, common: &mut Common) {
+    fn start(&mut self, of: TaskRef, now_ns: u64, common: &mut FleetContext) {
         let Some(alloc) = self.life.alloc(of.alloc) else { return };
         let setup = self.settings(alloc.spec(), of, common).map_err(Box::new);
-        let seed = seed_of(&common.config, self.number, Purpose::Tasks);
-        let mock = Mock::new(of, setup, common.config.behaviour.tasks.fortune(seed, of), now_ns);
+        let seed = seed_of(&common.config, self.number, SeedPurpose::Tasks);
+        let mock = MockTask::new(of, setup, common.config.behaviour.tasks.fortune(seed, of), now_ns);
         self.schedule(&mock, common);
         self.mocks.push(mock);
     }
@@ -110,7 +110,7 @@ impl SimNode {
         &self,
         run: &RunSpec,
         of: TaskRef,
-        common: &mut Common,
+        common: &mut FleetContext,
     ) -> Result<Arc<MockSettings>, StartFailure> {
         let task = &run.group.tasks[usize::from(of.task)];
         let plain = is_plain(task);
@@ -136,18 +136,18 @@ impl SimNode {
             }
         };
         if plain {
-            common.keep_settings(task.config_json.clone(), settings.clone());
+            common.cache_settings(task.config_json.clone(), settings.clone());
         }
         Ok(settings)
     }
 
-    fn schedule(&self, mock: &Mock, common: &mut Common) {
+    fn schedule(&self, mock: &MockTask, common: &mut FleetContext) {
         if let Some((at_ns, _)) = mock.next() {
-            common.timers.add(at_ns, self.place, Due::Step(mock.of));
+            common.timers.add(at_ns, self.position, TimerEvent::Step(mock.of));
         }
     }
 
-    pub(super) fn step(&mut self, of: TaskRef, now_ns: u64, common: &mut Common) {
+    pub(super) fn step(&mut self, of: TaskRef, now_ns: u64, common: &mut FleetContext) {
         let Some(at) = self.mocks.iter().position(|mock| mock.of == of) else { return };
         let Some((at_ns, step)) = self.mocks[at].next() else { return };
         let event = match step {
@@ -173,18 +173,18 @@ impl SimNode {
         }
     }
 
-    /// A task that was asked to end has done so.
-    pub(super) fn stopped(&mut self, of: TaskRef, now_ns: u64, common: &mut Common) {
+    /// A task that was stopped has ended.
+    pub(super) fn stopped(&mut self, of: TaskRef, now_ns: u64, common: &mut FleetContext) {
         self.ends(of, Exit { at_ns: now_ns, ..Exit::default() }, now_ns, common);
     }
 
     /// A task was ended by force.
-    pub(super) fn killed(&mut self, of: TaskRef, now_ns: u64, common: &mut Common) {
+    pub(super) fn killed(&mut self, of: TaskRef, now_ns: u64, common: &mut FleetContext) {
         let exit = Exit { exit_code: KILLED, signal: 9, at_ns: now_ns, ..Exit::default() };
         self.ends(of, exit, now_ns, common);
     }
 
-    fn ends(&mut self, of: TaskRef, exit: Exit, now_ns: u64, common: &mut Common) {
+    fn ends(&mut self, of: TaskRef, exit: Exit, now_ns: u64, common: &mut FleetContext) {
         let Some(at) = self.mocks.iter().position(|mock| mock.of == of) else { return };
         self.mocks.swap_remove(at);
         self.note(of, TaskChange::Ended, common);
@@ -192,7 +192,7 @@ impl SimNode {
     }
 
     /// Counts it, and writes it into the journal, if there is one.
-    pub(super) fn note(&self, of: TaskRef, change: TaskChange, common: &Common) {
+    pub(super) fn note(&self, of: TaskRef, change: TaskChange, common: &FleetContext) {
         common.counts(change);
         let (Some(journal), Some(alloc)) = (&common.config.journal, self.life.alloc(of.alloc)) else {
             return;

@@ -1,4 +1,4 @@
-//! A node through time, without a clock: what it says and when.
+//! A node through time, without a clock: what it sends and when.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ const SECOND: u64 = 1_000_000_000;
 
 struct World {
     node: SimNode,
-    common: Common,
-    told: String,
+    common: FleetContext,
+    log: String,
 }
 
 impl World {
     fn new(behaviour: Behaviour) -> Self {
         let config = Arc::new(NodesConfig { behaviour, ..NodesConfig::new("", 1) });
-        let mut common = Common::new(config.clone(), Arc::default());
+        let mut common = FleetContext::new(config.clone(), Arc::default());
         let mut node = SimNode::new(&config, 0, 0);
         node.plan_troubles(0, &mut common);
         node.hello(0, &mut common);
-        let mut world = Self { node, common, told: String::new() };
+        let mut world = Self { node, common, log: String::new() };
         world.welcome(0);
         world
     }
@@ -36,19 +36,19 @@ impl World {
         let mode = WelcomeMode::Equal as i32;
         let welcome = Welcome { mode, heartbeat_ms: 2_000, ..Welcome::default() };
         self.node.on_down(Down::Welcome(welcome), now_ns, &mut self.common);
-        self.hear(now_ns);
+        self.receive(now_ns);
     }
 
-    /// Lives until then.
+    /// Runs all timers until then.
     fn wait(&mut self, until_ns: u64) {
         while let Some((at_ns, _, due)) = self.common.timers.pop(until_ns) {
             self.node.on_due(at_ns, due, at_ns, &mut self.common);
-            self.hear(at_ns);
+            self.receive(at_ns);
         }
     }
 
-    /// Notes what is said, and acknowledges updates.
-    fn hear(&mut self, now_ns: u64) {
+    /// Records what is sent, and acknowledges updates.
+    fn receive(&mut self, now_ns: u64) {
         while let Some(UpFrame { message: Some(message), .. }) =
             decode_frame(&mut self.common.out, FRAME_BYTES_MAX).unwrap()
         {
@@ -65,12 +65,12 @@ impl World {
                 }
                 other => format!("{other:?}"),
             };
-            self.told += &format!("{:.1}s {what}\n", now_ns as f64 / SECOND as f64);
+            self.log += &format!("{:.1}s {what}\n", now_ns as f64 / SECOND as f64);
         }
     }
 
     fn check(&self, expected: &Expect) {
-        expected.assert_eq(&self.told);
+        expected.assert_eq(&self.log);
     }
 }
 
@@ -125,6 +125,6 @@ fn deadlines_that_move_leave_no_timers_behind() {
     world.node.on_down(Down::Desired(desired), 0, &mut world.common);
     // Each event waits a second for company, and so comes before the heartbeat that was planned.
     (1..300).for_each(|second| world.wait(second * SECOND));
-    assert!(world.told.lines().filter(|line| line.ends_with("update")).count() >= 99, "{}", world.told);
+    assert!(world.log.lines().filter(|line| line.ends_with("update")).count() >= 99, "{}", world.log);
     assert!(world.common.timers.len() <= 4, "{} timers", world.common.timers.len());
 }

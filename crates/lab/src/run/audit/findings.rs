@@ -1,6 +1,6 @@
-//! What an audit has found, as much as people read.
+//! The findings of an audit, as many as are printed.
 
-/// Described; of more only their number is kept.
+/// Findings that are described; the rest is only counted.
 const DESCRIBED_MAX: usize = 50;
 
 #[derive(Debug, Default)]

@@ -2,10 +2,10 @@
 //! whether each allocation is where it may be and nothing is given twice. It shares no code with what places, and may be asked of
 //! any server that speaks Nomad's API.
 
+mod api;
+mod capacity;
 mod findings;
-mod room;
 mod rules;
-mod shown;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,8 +17,8 @@ use hyper::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 
 use super::{RunError, Target, http::Connection};
+use api::{AllocatedResources, AuditedAlloc, AuditedJob, AuditedNode, JobVersions, Namespace, Quota};
 use findings::Findings;
-use shown::{Alloc, Allocated, Job, Namespace, Node, Quota, Versions};
 
 /// Jobs whose rules are read, one after the other; of more, the rest are only checked for what they hold.
 const JOBS_READ_MAX: usize = 2_000;
@@ -52,17 +52,17 @@ impl fmt::Display for Audit {
 pub async fn audit(target: &Target) -> Result<Audit, RunError> {
     let mut connection = Connection::open(target).await?;
     // All of them are of one state, also where they come in pages, as long as nothing changes.
-    let allocs: Vec<Alloc> = connection.list("/v1/allocations?namespace=*&resources=true&").await?;
-    let allocs: Vec<Alloc> = allocs.into_iter().filter(Alloc::holds).collect();
-    let mut nodes: Vec<Node> = connection.list("/v1/nodes?resources=true&os=true&").await?;
+    let allocs: Vec<AuditedAlloc> = connection.list("/v1/allocations?namespace=*&resources=true&").await?;
+    let allocs: Vec<AuditedAlloc> = allocs.into_iter().filter(AuditedAlloc::holds).collect();
+    let mut nodes: Vec<AuditedNode> = connection.list("/v1/nodes?resources=true&os=true&").await?;
     let mut audit = Audit { looked_at: [nodes.len(), allocs.len(), 0], ..Audit::default() };
     let mut findings = Findings::default();
     let jobs = read_jobs(&mut connection, &allocs, &mut audit).await?;
     if jobs.values().any(asks_for_meta) {
         read_meta(&mut connection, &mut nodes).await?;
     }
-    let nodes: BTreeMap<&str, &Node> = nodes.iter().map(|node| (&*node.id, node)).collect();
-    check_room(&nodes, &allocs, &mut findings);
+    let nodes: BTreeMap<&str, &AuditedNode> = nodes.iter().map(|node| (&*node.id, node)).collect();
+    check_capacity(&nodes, &allocs, &mut findings);
     for (key, job) in &jobs {
         let of_job = allocs.iter().filter(|alloc| alloc.is_wanted() && version_of(alloc) == *key);
         rules::check(job, &of_job.collect::<Vec<_>>(), &nodes, &mut findings, &mut audit.not_judged);
@@ -77,20 +77,20 @@ pub(super) async fn failures(target: &Target) -> Result<Vec<String>, RunError> {
     Ok(audit(target).await?.findings.into_iter().map(|finding| format!("audit: {finding}")).collect())
 }
 
-type Version<'a> = (&'a str, &'a str, u64);
+type VersionKey<'a> = (&'a str, &'a str, u64);
 
-fn version_of(alloc: &Alloc) -> Version<'_> {
+fn version_of(alloc: &AuditedAlloc) -> VersionKey<'_> {
     (&alloc.namespace, &alloc.job_id, alloc.job_version)
 }
 
-fn check_room(nodes: &BTreeMap<&str, &Node>, allocs: &[Alloc], findings: &mut Findings) {
-    let mut on_nodes: BTreeMap<&str, Vec<&Alloc>> = BTreeMap::new();
+fn check_capacity(nodes: &BTreeMap<&str, &AuditedNode>, allocs: &[AuditedAlloc], findings: &mut Findings) {
+    let mut on_nodes: BTreeMap<&str, Vec<&AuditedAlloc>> = BTreeMap::new();
     for alloc in allocs {
         on_nodes.entry(&alloc.node_id).or_default().push(alloc);
     }
     for (node, allocs) in on_nodes {
         match nodes.get(node) {
-            Some(node) => room::check(node, &allocs, findings),
+            Some(node) => capacity::check(node, &allocs, findings),
             None => findings.add(format!("{} is on node {node}, which is not there", allocs[0].id)),
         }
     }
@@ -99,10 +99,10 @@ fn check_room(nodes: &BTreeMap<&str, &Node>, allocs: &[Alloc], findings: &mut Fi
 /// The versions of jobs that allocations are of. A job that is gone has none.
 async fn read_jobs<'a>(
     connection: &mut Connection,
-    allocs: &'a [Alloc],
+    allocs: &'a [AuditedAlloc],
     audit: &mut Audit,
-) -> Result<BTreeMap<Version<'a>, Job>, RunError> {
-    let wanted: BTreeSet<Version<'_>> = allocs.iter().map(version_of).collect();
+) -> Result<BTreeMap<VersionKey<'a>, AuditedJob>, RunError> {
+    let wanted: BTreeSet<VersionKey<'_>> = allocs.iter().map(version_of).collect();
     let named: BTreeSet<_> = wanted.iter().map(|(namespace, id, _)| (*namespace, *id)).collect();
     if named.len() > JOBS_READ_MAX {
         audit.not_judged.insert(format!("the rules of {} more jobs", named.len() - JOBS_READ_MAX));
@@ -110,15 +110,15 @@ async fn read_jobs<'a>(
     let mut jobs = BTreeMap::new();
     for (namespace, id) in named.into_iter().take(JOBS_READ_MAX) {
         let path = format!("/v1/job/{}/versions?namespace={}", encoded(id), encoded(namespace));
-        let Some(found) = read::<Versions>(connection, &path).await? else { continue };
+        let Some(found) = read::<JobVersions>(connection, &path).await? else { continue };
         audit.looked_at[2] += 1;
-        let kept = found.versions.into_iter().map(|job| ((namespace, id, job.version), job));
-        jobs.extend(kept.filter(|(version, _)| wanted.contains(version)));
+        let retained = found.versions.into_iter().map(|job| ((namespace, id, job.version), job));
+        jobs.extend(retained.filter(|(version, _)| wanted.contains(version)));
     }
     Ok(jobs)
 }
 
-fn asks_for_meta(job: &Job) -> bool {
+fn asks_for_meta(job: &AuditedJob) -> bool {
     let groups = job.task_groups.iter().flatten();
     let of_groups = groups.flat_map(|group| {
         let of_tasks = group.tasks.iter().flatten().flat_map(|task| task.constraints.iter().flatten());
@@ -129,9 +129,9 @@ fn asks_for_meta(job: &Job) -> bool {
 }
 
 /// Lists leave it out.
-async fn read_meta(connection: &mut Connection, nodes: &mut [Node]) -> Result<(), RunError> {
+async fn read_meta(connection: &mut Connection, nodes: &mut [AuditedNode]) -> Result<(), RunError> {
     for node in nodes {
-        if let Some(whole) = read::<Node>(connection, &format!("/v1/node/{}", node.id)).await? {
+        if let Some(whole) = read::<AuditedNode>(connection, &format!("/v1/node/{}", node.id)).await? {
             node.meta = whole.meta;
         }
     }
@@ -141,7 +141,7 @@ async fn read_meta(connection: &mut Connection, nodes: &mut [Node]) -> Result<()
 /// What counts for a quota is what its namespaces hold.
 async fn check_quotas(
     connection: &mut Connection,
-    allocs: &[Alloc],
+    allocs: &[AuditedAlloc],
     findings: &mut Findings,
     not_judged: &mut BTreeSet<String>,
 ) -> Result<(), RunError> {
@@ -156,11 +156,11 @@ async fn check_quotas(
         let held = allocs.iter().filter(|alloc| of_quota.contains(&*alloc.namespace) && alloc.is_wanted());
         let held: Vec<_> = held.filter_map(|alloc| alloc.allocated_resources.as_ref()).collect();
         for limit in quota.limits.iter().flatten().filter_map(|limit| limit.region_limit.as_ref()) {
-            let sum = |of: fn(&Allocated) -> u64| held.iter().map(|given| of(given)).sum::<u64>();
+            let sum = |of: fn(&AllocatedResources) -> u64| held.iter().map(|given| of(given)).sum::<u64>();
             for (what, held, limit) in [
-                ("MHz of cpu", sum(Allocated::cpu_mhz), limit.cpu_mhz),
-                ("MiB of memory", sum(Allocated::memory_mb), limit.memory_mb),
-                ("MiB of disk", sum(Allocated::disk_mb), limit.disk_mb),
+                ("MHz of cpu", sum(AllocatedResources::cpu_mhz), limit.cpu_mhz),
+                ("MiB of memory", sum(AllocatedResources::memory_mb), limit.memory_mb),
+                ("MiB of disk", sum(AllocatedResources::disk_mb), limit.disk_mb),
             ] {
                 let most = limit.filter(|limit| *limit != 0).map(|limit| u64::try_from(limit).unwrap_or(0));
                 if let Some(most) = most.filter(|most| held > *most) {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use regex::Regex;
 
 use super::{
+    api::{AuditedAlloc, AuditedGroup, AuditedJob, AuditedNode, Constraint},
     findings::Findings,
-    shown::{Alloc, Constraint, Group, Job, Node},
 };
 
 /// A pool of all nodes.
@@ -15,18 +15,18 @@ const POOL_ALL: &str = "all";
 /// Checks what of a job is where it wants it; `nodes` are those that any of it is on. Operands that are not judged here are noted
 /// by name.
 pub(super) fn check(
-    job: &Job,
-    allocs: &[&Alloc],
-    nodes: &BTreeMap<&str, &Node>,
+    job: &AuditedJob,
+    allocs: &[&AuditedAlloc],
+    nodes: &BTreeMap<&str, &AuditedNode>,
     findings: &mut Findings,
     not_judged: &mut BTreeSet<String>,
 ) {
     let groups = job.task_groups.iter().flatten();
-    let placed: Vec<Placed<'_>> = groups
+    let placed: Vec<Placement<'_>> = groups
         .flat_map(|group| {
             allocs.iter().filter(|alloc| alloc.task_group == group.name).map(move |alloc| (group, alloc))
         })
-        .filter_map(|(group, alloc)| Some(Placed { alloc, group, node: nodes.get(&*alloc.node_id)? }))
+        .filter_map(|(group, alloc)| Some(Placement { alloc, group, node: nodes.get(&*alloc.node_id)? }))
         .collect();
     for one in &placed {
         whereabouts(job, one, findings);
@@ -52,21 +52,21 @@ pub(super) fn check(
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Placed<'a> {
-    alloc: &'a Alloc,
-    group: &'a Group,
-    node: &'a Node,
+struct Placement<'a> {
+    alloc: &'a AuditedAlloc,
+    group: &'a AuditedGroup,
+    node: &'a AuditedNode,
 }
 
-impl<'a> Placed<'a> {
-    fn constraints(&self, job: &'a Job) -> impl Iterator<Item = &'a Constraint> {
+impl<'a> Placement<'a> {
+    fn constraints(&self, job: &'a AuditedJob) -> impl Iterator<Item = &'a Constraint> {
         let of_tasks = self.group.tasks.iter().flatten().flat_map(|task| task.constraints.iter().flatten());
         job.constraints.iter().flatten().chain(self.group.constraints.iter().flatten()).chain(of_tasks)
     }
 }
 
-fn whereabouts(job: &Job, one: &Placed<'_>, findings: &mut Findings) {
-    let Placed { alloc, group, node } = one;
+fn whereabouts(job: &AuditedJob, one: &Placement<'_>, findings: &mut Findings) {
+    let Placement { alloc, group, node } = one;
     let datacenters = job.datacenters.as_deref().unwrap_or_default();
     if !datacenters.is_empty() && !datacenters.iter().any(|pattern| is_like(pattern, &node.datacenter)) {
         findings.add(format!(
@@ -95,23 +95,25 @@ fn is_like(pattern: &str, name: &str) -> bool {
     Regex::new(&format!("^{}$", parts.join(".*"))).is_ok_and(|pattern| pattern.is_match(name))
 }
 
-/// Whether a node is as a constraint asks; none where that is not judged here, or is not about one node alone.
-fn holds(constraint: &Constraint, node: &Node) -> Option<bool> {
+/// Whether a node satisfies a constraint; none where that is not judged here, or is not about one node alone.
+fn holds(constraint: &Constraint, node: &AuditedNode) -> Option<bool> {
     let Constraint { left, operand, right } = constraint;
-    let (is, asked) = (value(left, node), value(right, node));
+    let (is, required) = (value(left, node), value(right, node));
     Some(match &**operand {
         "distinct_hosts" | "distinct_property" => true,
         "is_set" => is.is_some(),
         "is_not_set" => is.is_none(),
-        "=" | "==" | "is" => is.is_some() && is == asked,
-        "!=" | "not" => is != asked,
-        "<" | "<=" | ">" | ">=" => is.zip(asked).is_some_and(|(is, asked)| is_ordered(&is, operand, &asked)),
-        "regexp" => is.zip(Regex::new(right).ok()).is_some_and(|(is, asked)| asked.is_match(&is)),
+        "=" | "==" | "is" => is.is_some() && is == required,
+        "!=" | "not" => is != required,
+        "<" | "<=" | ">" | ">=" => {
+            is.zip(required).is_some_and(|(is, required)| is_ordered(&is, operand, &required))
+        }
+        "regexp" => is.zip(Regex::new(right).ok()).is_some_and(|(is, required)| required.is_match(&is)),
         "set_contains" | "set_contains_all" => {
-            is.zip(asked).is_some_and(|(is, asked)| members(&asked).is_subset(&members(&is)))
+            is.zip(required).is_some_and(|(is, required)| members(&required).is_subset(&members(&is)))
         }
         "set_contains_any" => {
-            is.zip(asked).is_some_and(|(is, asked)| !members(&asked).is_disjoint(&members(&is)))
+            is.zip(required).is_some_and(|(is, required)| !members(&required).is_disjoint(&members(&is)))
         }
         _ => return None,
     })
@@ -122,9 +124,9 @@ fn members(list: &str) -> BTreeSet<&str> {
 }
 
 /// As numbers where both are, else as text.
-fn is_ordered(is: &str, operand: &str, asked: &str) -> bool {
-    let numbers = is.parse::<f64>().ok().zip(asked.parse::<f64>().ok());
-    let ordering = numbers.map_or_else(|| Some(is.cmp(asked)), |(is, asked)| is.partial_cmp(&asked));
+fn is_ordered(is: &str, operand: &str, required: &str) -> bool {
+    let numbers = is.parse::<f64>().ok().zip(required.parse::<f64>().ok());
+    let ordering = numbers.map_or_else(|| Some(is.cmp(required)), |(is, required)| is.partial_cmp(&required));
     ordering.is_some_and(|ordering| match operand {
         "<" => ordering.is_lt(),
         "<=" => ordering.is_le(),
@@ -134,7 +136,7 @@ fn is_ordered(is: &str, operand: &str, asked: &str) -> bool {
 }
 
 /// What a side of a constraint stands for on a node; none for what the node has not.
-fn value(side: &str, node: &Node) -> Option<String> {
+fn value(side: &str, node: &AuditedNode) -> Option<String> {
     let Some(name) = side.strip_prefix("${").and_then(|side| side.strip_suffix('}')) else {
         return Some(side.to_owned());
     };
@@ -151,8 +153,8 @@ fn value(side: &str, node: &Node) -> Option<String> {
     Some(of_node.clone())
 }
 
-/// What is asked of all allocations together.
-fn distinct(constraint: &Constraint, placed: &[Placed<'_>], findings: &mut Findings) {
+/// Constraints on all allocations of a group together.
+fn distinct(constraint: &Constraint, placed: &[Placement<'_>], findings: &mut Findings) {
     let (by, most) = match &*constraint.operand {
         "distinct_hosts" if constraint.right != "false" => ("${node.unique.id}", 1),
         "distinct_property" => (&*constraint.left, constraint.right.parse().unwrap_or(1)),
@@ -179,16 +181,16 @@ fn distinct(constraint: &Constraint, placed: &[Placed<'_>], findings: &mut Findi
 mod tests {
     use super::*;
 
-    fn node() -> Node {
+    fn node() -> AuditedNode {
         let text = |pairs: &[(&str, &str)]| {
             Some(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
         };
-        Node {
+        AuditedNode {
             id: "n".to_owned(),
             datacenter: "dc1".to_owned(),
             attributes: text(&[("kernel.name", "linux"), ("cpu.numcores", "16"), ("disks", "ssd, nvme")]),
             meta: text(&[("rack", "r1")]),
-            ..Node::default()
+            ..AuditedNode::default()
         }
     }
 
@@ -224,19 +226,19 @@ mod tests {
 
     #[test]
     fn what_is_where_it_may_not_be_is_named() {
-        let job: Job = serde_json::from_value(serde_json::json!({
+        let job: AuditedJob = serde_json::from_value(serde_json::json!({
             "Datacenters": ["dc2"], "NodePool": "gpu", "Constraints": [{"Operand": "distinct_hosts"}],
             "TaskGroups": [{"Name": "g", "Constraints": [{"LTarget": "${meta.rack}", "Operand": "=", "RTarget": "r2"}],
                 "Tasks": [{"Driver": "docker"}]}],
         }))
         .expect("a job");
-        let alloc = |id: &str| Alloc {
+        let alloc = |id: &str| AuditedAlloc {
             id: id.to_owned(),
             node_id: "n".to_owned(),
             task_group: "g".to_owned(),
-            ..Alloc::default()
+            ..AuditedAlloc::default()
         };
-        let (node, allocs) = (Node { name: "n1".to_owned(), ..node() }, [alloc("a"), alloc("b")]);
+        let (node, allocs) = (AuditedNode { name: "n1".to_owned(), ..node() }, [alloc("a"), alloc("b")]);
         let (mut findings, mut not_judged) = (Findings::default(), BTreeSet::new());
         let nodes = BTreeMap::from([("n", &node)]);
         check(&job, &allocs.iter().collect::<Vec<_>>(), &nodes, &mut findings, &mut not_judged);

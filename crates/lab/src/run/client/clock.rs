@@ -4,19 +4,19 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Seconds since the first request, and the same on the clocks of others.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::run) struct Clock {
+pub(in crate::run) struct RunClock {
     begun: Instant,
     begun_ns: u64,
 }
 
-impl Clock {
-    /// Begins now.
+impl RunClock {
+    /// A clock that starts at 0 now.
     pub fn start() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { begun: Instant::now(), begun_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX) }
     }
 
-    /// Now.
+    /// Seconds since the start.
     pub fn now_s(&self) -> f64 {
         self.begun.elapsed().as_secs_f64()
     }

@@ -11,9 +11,9 @@ use serde::{
 /// A line of the event stream.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct Line {
+pub(super) struct EventLine {
     #[serde(default)]
-    events: Vec<Event>,
+    events: Vec<StreamEvent>,
     /// Why the stream ends here; empty while it goes on.
     #[serde(default)]
     pub error: String,
@@ -24,58 +24,58 @@ pub(super) struct Line {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Event {
-    payload: Option<Payload>,
+struct StreamEvent {
+    payload: Option<EventPayload>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Payload {
-    allocation: Option<AllocSeen>,
-    evaluation: Option<EvalSeen>,
-    deployment: Option<DeploymentSeen>,
+struct EventPayload {
+    allocation: Option<AllocEvent>,
+    evaluation: Option<EvalEvent>,
+    deployment: Option<DeploymentEvent>,
 }
 
-/// What a client has seen at once.
+/// What one line of the event stream has brought.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::run) struct Seen {
+pub(in crate::run) struct EventBatch {
     /// Allocations.
-    pub allocs: Vec<AllocSeen>,
+    pub allocs: Vec<AllocEvent>,
     /// Evaluations.
-    pub evals: Vec<EvalSeen>,
+    pub evals: Vec<EvalEvent>,
     /// Deployments.
-    pub deployments: Vec<DeploymentSeen>,
+    pub deployments: Vec<DeploymentEvent>,
 }
 
-impl Line {
+impl EventLine {
     /// What it reports.
-    pub fn seen(self) -> Seen {
-        let mut seen = Seen::default();
+    pub fn batch(self) -> EventBatch {
+        let mut batch = EventBatch::default();
         for payload in self.events.into_iter().filter_map(|event| event.payload) {
-            seen.allocs.extend(payload.allocation);
-            seen.evals.extend(payload.evaluation);
-            seen.deployments.extend(payload.deployment);
+            batch.allocs.extend(payload.allocation);
+            batch.evals.extend(payload.evaluation);
+            batch.deployments.extend(payload.deployment);
         }
-        seen
+        batch
     }
 }
 
 /// An evaluation as a client sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(in crate::run) struct EvalSeen {
+pub(in crate::run) struct EvalEvent {
     /// Its job's id.
     #[serde(rename = "JobID")]
     pub job: String,
     /// How far it is.
     pub status: String,
-    /// The evaluation in which what found no room waits; empty for none.
+    /// The blocked evaluation, for what could not be placed; empty for none.
     #[serde(default)]
     pub blocked_eval: String,
 }
 
-impl EvalSeen {
-    /// Whether it says that something found no room.
+impl EvalEvent {
+    /// Whether something could not be placed.
     pub fn is_refusal(&self) -> bool {
         self.status == "blocked" || !self.blocked_eval.is_empty()
     }
@@ -84,7 +84,7 @@ impl EvalSeen {
 /// A deployment as a client sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(in crate::run) struct DeploymentSeen {
+pub(in crate::run) struct DeploymentEvent {
     /// Its job's id.
     #[serde(rename = "JobID")]
     pub job: String,
@@ -98,16 +98,16 @@ pub(in crate::run) struct DeploymentSeen {
 /// An allocation as a client sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(in crate::run) struct AllocSeen {
+pub(in crate::run) struct AllocEvent {
     /// Its id.
     #[serde(rename = "ID", deserialize_with = "uuid")]
     pub id: u128,
     /// Its job's id.
     #[serde(rename = "JobID")]
     pub job: String,
-    /// How it fares.
+    /// Its client status.
     #[serde(rename = "ClientStatus")]
-    pub status: Status,
+    pub status: AllocStatus,
     /// When it was made, by the server's clock.
     #[serde(rename = "CreateTime", default)]
     pub created_ns: u64,
@@ -116,10 +116,10 @@ pub(in crate::run) struct AllocSeen {
     pub tasks: TaskTimes,
 }
 
-/// How an allocation fares.
+/// The client status of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(in crate::run) enum Status {
+pub(in crate::run) enum AllocStatus {
     Pending,
     Running,
     Complete,
@@ -142,14 +142,14 @@ pub(in crate::run) struct TaskTimes {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct TaskState {
+struct TaskStateTimes {
     #[serde(default)]
     started_at: Option<Time>,
     #[serde(default)]
-    events: Option<Vec<TaskEvent>>,
+    events: Option<Vec<TaskEventTime>>,
 }
 
-impl TaskState {
+impl TaskStateTimes {
     fn received_ns(&self) -> Option<u64> {
         let mut events = self.events.iter().flatten();
         events.find(|event| event.kind == TaskEventKind::Received).map(|event| event.time)
@@ -162,7 +162,7 @@ impl TaskState {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct TaskEvent {
+struct TaskEventTime {
     #[serde(rename = "Type")]
     kind: TaskEventKind,
     time: u64,
@@ -196,7 +196,7 @@ impl<'de> Visitor<'de> for TaskTimesVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut tasks: A) -> Result<TaskTimes, A::Error> {
         let (mut received, mut started, mut all_started) = (None, None, Some(0));
-        while let Some((IgnoredAny, task)) = tasks.next_entry::<IgnoredAny, TaskState>()? {
+        while let Some((IgnoredAny, task)) = tasks.next_entry::<IgnoredAny, TaskStateTimes>()? {
             received = earliest(received, task.received_ns());
             started = earliest(started, task.started_ns());
             all_started = all_started.zip(task.started_ns()).map(|(last, this)| this.max(last));
@@ -243,8 +243,8 @@ fn uuid<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u128, D::Error> {
 mod tests {
     use super::*;
 
-    fn allocs(line: &str) -> Vec<AllocSeen> {
-        serde_json::from_str::<Line>(line).unwrap().seen().allocs
+    fn allocs(line: &str) -> Vec<AllocEvent> {
+        serde_json::from_str::<EventLine>(line).unwrap().batch().allocs
     }
 
     #[test]
@@ -256,10 +256,10 @@ mod tests {
                 "Events":[{"Type":"Received","Time":6},{"Type":"Started","Time":8}]},
               "two":{"State":"running","StartedAt":"1970-01-01T00:00:00.000000009Z",
                 "Events":[{"Type":"Received","Time":7}]}}}}}]}"#;
-        let expected = AllocSeen {
+        let expected = AllocEvent {
             id: 0x7f9c_24e5_8b13_4d0a_9a55_0c9d_3a6e_1b42,
             job: "lab-1-2".to_owned(),
-            status: Status::Running,
+            status: AllocStatus::Running,
             created_ns: 5,
             tasks: TaskTimes { received_ns: 6, started_ns: 8, all_started_ns: 9 },
         };
@@ -274,9 +274,9 @@ mod tests {
             "ClientStatus":"paused","TaskStates":{"one":{"StartedAt":"0001-01-01T00:00:00Z",
             "Events":[{"Type":"Received","Time":6}]},"two":{"StartedAt":null}}}}}]}"#;
         let alloc = &allocs(line)[0];
-        assert_eq!(alloc.status, Status::Unknown);
+        assert_eq!(alloc.status, AllocStatus::Unknown);
         assert_eq!(alloc.tasks, TaskTimes { received_ns: 6, started_ns: 0, all_started_ns: 0 });
-        assert_eq!(serde_json::from_str::<Line>(r#"{"Error":"too old"}"#).unwrap().error, "too old");
+        assert_eq!(serde_json::from_str::<EventLine>(r#"{"Error":"too old"}"#).unwrap().error, "too old");
     }
 
     #[test]
@@ -284,16 +284,16 @@ mod tests {
         let line = r#"{"Events":[{"Payload":{"Evaluation":{"JobID":"a","Status":"complete","BlockedEval":""}}},
             {"Payload":{"Evaluation":{"JobID":"b","Status":"complete","BlockedEval":"7f9c"}}},
             {"Payload":{"Evaluation":{"JobID":"b","Status":"blocked"}}}]}"#;
-        let evals = serde_json::from_str::<Line>(line).unwrap().seen().evals;
-        assert_eq!(evals.iter().map(EvalSeen::is_refusal).collect::<Vec<_>>(), [false, true, true]);
+        let evals = serde_json::from_str::<EventLine>(line).unwrap().batch().evals;
+        assert_eq!(evals.iter().map(EvalEvent::is_refusal).collect::<Vec<_>>(), [false, true, true]);
     }
 
     #[test]
     fn a_deployment_is_read_with_how_far_it_is() {
         let line = r#"{"Events":[{"Payload":{"Deployment":{"ID":"7f9c","JobID":"a","Status":"failed",
             "StatusDescription":"Failed due to progress deadline"}}}]}"#;
-        let deployments = serde_json::from_str::<Line>(line).unwrap().seen().deployments;
-        let expected = DeploymentSeen {
+        let deployments = serde_json::from_str::<EventLine>(line).unwrap().batch().deployments;
+        let expected = DeploymentEvent {
             job: "a".to_owned(),
             status: "failed".to_owned(),
             description: "Failed due to progress deadline".to_owned(),
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn an_id_that_is_none_is_refused() {
-        let read = serde_json::from_str::<AllocSeen>(r#"{"ID":"7f9c","JobID":"x","ClientStatus":"lost"}"#);
+        let read = serde_json::from_str::<AllocEvent>(r#"{"ID":"7f9c","JobID":"x","ClientStatus":"lost"}"#);
         assert!(read.unwrap_err().to_string().contains("an id such as"));
     }
 }

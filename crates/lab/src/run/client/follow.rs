@@ -2,12 +2,12 @@
 
 use berth_api::http::{Client, JsonLines, Target as Request};
 
-use super::event::{Line, Seen};
+use super::event::{EventBatch, EventLine};
 use crate::run::{Target, error::RunError, http::Connection};
 
-/// What is followed.
+/// The topics to subscribe to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::run) enum Topics {
+pub(in crate::run) enum FollowedTopics {
     /// Allocations.
     Allocs,
     /// Allocations and evaluations.
@@ -16,7 +16,7 @@ pub(in crate::run) enum Topics {
     AllocsAndDeployments,
 }
 
-impl Topics {
+impl FollowedTopics {
     fn stream(self) -> Request {
         let allocs = Request::new("/v1/event/stream")
             .param("namespace", "default")
@@ -31,49 +31,49 @@ impl Topics {
 }
 
 /// A client of the event stream.
-pub(in crate::run) struct Follower {
+pub(in crate::run) struct EventFollower {
     target: Target,
     client: Client,
-    topics: Topics,
-    lines: JsonLines<Line>,
+    topics: FollowedTopics,
+    lines: JsonLines<EventLine>,
     /// Where to go on once the state has been read; of no meaning before the client was too slow.
     resume_index: u64,
     /// How often it was too slow.
     fell_behind: u32,
 }
 
-impl Follower {
+impl EventFollower {
     /// Follows from now on.
-    pub async fn open(target: &Target, topics: Topics) -> Result<Self, RunError> {
+    pub async fn open(target: &Target, topics: FollowedTopics) -> Result<Self, RunError> {
         let client = target.client();
         let lines = client.lines(&topics.stream()).await.map_err(failed)?;
         Ok(Self { target: target.clone(), client, topics, lines, resume_index: 0, fell_behind: 0 })
     }
 
     /// What changed next; none when the client was too slow, and has to catch up. It may be called off without a loss.
-    pub async fn next(&mut self) -> Result<Option<Seen>, RunError> {
+    pub async fn next(&mut self) -> Result<Option<EventBatch>, RunError> {
         let line = self.lines.next().await.map_err(failed)?.ok_or_else(|| failed("it ended"))?;
         if line.error.is_empty() {
-            return Ok(Some(line.seen()));
+            return Ok(Some(line.batch()));
         }
         self.resume_index = line.resume_index;
         Ok(None)
     }
 
-    /// Reads the state, which holds all that is no longer kept, and goes on from the first change that is.
-    pub async fn catch_up(&mut self) -> Result<Seen, RunError> {
+    /// Reads the state, which covers the changes that are no longer retained, and continues from the first one that is.
+    pub async fn catch_up(&mut self) -> Result<EventBatch, RunError> {
         self.fell_behind += 1;
         let mut connection = Connection::open(&self.target).await?;
         let allocs = connection.list("/v1/allocations?task_states=true&").await?;
         let (mut evals, mut deployments) = (Vec::new(), Vec::new());
         match self.topics {
-            Topics::Allocs => {}
-            Topics::AllocsAndEvals => evals = connection.list("/v1/evaluations?").await?,
-            Topics::AllocsAndDeployments => deployments = connection.list("/v1/deployments?").await?,
+            FollowedTopics::Allocs => {}
+            FollowedTopics::AllocsAndEvals => evals = connection.list("/v1/evaluations?").await?,
+            FollowedTopics::AllocsAndDeployments => deployments = connection.list("/v1/deployments?").await?,
         }
         let resumed = self.topics.stream().param("index", self.resume_index);
         self.lines = self.client.lines(&resumed).await.map_err(failed)?;
-        Ok(Seen { allocs, evals, deployments })
+        Ok(EventBatch { allocs, evals, deployments })
     }
 
     /// Whether times are less exact than they should be, for people.

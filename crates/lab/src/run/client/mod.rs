@@ -6,10 +6,10 @@ mod follow;
 mod job;
 mod submit;
 
-pub(super) use clock::Clock;
-pub(super) use event::{AllocSeen, DeploymentSeen, Seen, Status};
+pub(super) use clock::RunClock;
+pub(super) use event::{AllocEvent, AllocStatus, DeploymentEvent, EventBatch};
 #[cfg(test)]
-pub(super) use event::{EvalSeen, TaskTimes};
-pub(super) use follow::{Follower, Topics};
+pub(super) use event::{EvalEvent, TaskTimes};
+pub(super) use follow::{EventFollower, FollowedTopics};
 pub(super) use job::{JobIds, JobTemplate};
-pub(super) use submit::{JobTimes, Jobs, Submission, clean_up};
+pub(super) use submit::{JobTimes, Submission, SubmittedJobs, clean_up};

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use hyper::Method;
 use tokio::{task::JoinSet, time::sleep};
 
-use super::{Clock, JobIds, JobTemplate};
+use super::{JobIds, JobTemplate, RunClock};
 use crate::run::{Target, error::RunError, http::Connection};
 
 /// Between two tries of a request that may fail.
@@ -29,7 +29,7 @@ pub(in crate::run) struct JobTimes {
 
 /// The jobs of a run, by number.
 #[derive(Debug, Clone)]
-pub(in crate::run) struct Jobs {
+pub(in crate::run) struct SubmittedJobs {
     /// Their ids.
     pub ids: JobIds,
     /// What there is to choose from.
@@ -38,18 +38,18 @@ pub(in crate::run) struct Jobs {
     pub kinds: Arc<[usize]>,
     /// How many live at a time: for each one more the oldest is deleted. None for all.
     pub population: Option<u32>,
-    /// A request that fails is sent again for so long, over a new connection. Zero where refusals are what is looked for.
+    /// A request that fails is sent again for so long, over a new connection. Zero where refusals are what is measured.
     pub patience: Duration,
 }
 
-impl Jobs {
+impl SubmittedJobs {
     /// So many, all of one kind, that all stay.
     pub fn alike(ids: JobIds, template: JobTemplate, count: u32) -> Self {
         let kinds = Arc::from(vec![0; count as usize]);
         Self { ids, templates: Arc::from([template]), kinds, population: None, patience: Duration::ZERO }
     }
 
-    /// How many.
+    /// Number of jobs.
     pub fn count(&self) -> u32 {
         u32::try_from(self.kinds.len()).expect("jobs are counted in 32 bits")
     }
@@ -58,7 +58,7 @@ impl Jobs {
         self.templates[self.kinds[number as usize]].body(&self.ids.id(number))
     }
 
-    /// The job that makes place for another one.
+    /// The job that is deleted when this one is registered.
     fn oldest(&self, number: u32) -> Option<String> {
         Some(self.ids.id(number.checked_sub(self.population?)?))
     }
@@ -73,12 +73,18 @@ pub(in crate::run) struct Submission {
 
 impl Submission {
     /// Begins. Jobs go out in the order of their numbers, each on the next connection that is free.
-    pub fn start(target: &Target, jobs: &Jobs, connections: u32, clock: Clock) -> Self {
+    pub fn start(target: &Target, jobs: &SubmittedJobs, connections: u32, clock: RunClock) -> Self {
         Self::start_from(target, jobs, 0, connections, clock)
     }
 
     /// As [`Self::start`], with jobs from this number on.
-    pub fn start_from(target: &Target, jobs: &Jobs, first: u32, connections: u32, clock: Clock) -> Self {
+    pub fn start_from(
+        target: &Target,
+        jobs: &SubmittedJobs,
+        first: u32,
+        connections: u32,
+        clock: RunClock,
+    ) -> Self {
         let (next, acknowledged) = (Arc::new(AtomicU32::new(first)), Arc::new(AtomicU64::new(0)));
         let mut tasks = JoinSet::new();
         for _ in 0..connections.clamp(1, jobs.count()) {
@@ -158,7 +164,7 @@ async fn register(
 /// Takes the jobs away again from a server that stays: all that can be.
 ///
 /// # Errors
-/// When one cannot be, with what was said of the first of these.
+/// When one cannot be, with the error of the first of these.
 pub(in crate::run) async fn clean_up(target: &Target, ids: JobIds, jobs: u32) -> Result<(), RunError> {
     let mut connection = Connection::open(target).await?;
     let mut cleaned = Ok(());

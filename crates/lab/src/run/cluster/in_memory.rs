@@ -1,4 +1,4 @@
-//! Tells a disk from memory that looks like one.
+//! Tells whether a directory is on a disk or on a file system in memory.
 
 use std::{io, path::Path};
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Child, Target, server::ServerSetup};
+use super::{ChildProcess, Target, server::ServerSetup};
 use crate::run::RunError;
 
 /// One of the servers.
@@ -11,7 +11,7 @@ pub(in crate::run) struct Member {
     /// As its process is named.
     pub name: String,
     pub(super) setup: ServerSetup,
-    /// For clients.
+    /// Where clients reach it.
     pub target: Target,
     /// Where it takes agents, as `HOST:PORT`.
     pub agents: String,
@@ -19,7 +19,7 @@ pub(in crate::run) struct Member {
 
 impl Member {
     /// Starts it on the addresses and the data that it had; returns when that was, and waits for nothing.
-    pub(super) fn start_again(&self) -> Result<(Child, Instant), RunError> {
+    pub(super) fn start_again(&self) -> Result<(ChildProcess, Instant), RunError> {
         let started = Instant::now();
         let mut child =
             self.setup.start_again(&format!("{} again", self.name), &self.target.address, &self.agents)?;

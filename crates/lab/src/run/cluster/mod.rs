@@ -4,7 +4,7 @@ mod child;
 mod in_memory;
 mod member;
 mod nodes;
-mod others;
+mod other_servers;
 mod secure;
 mod server;
 mod session;
@@ -19,10 +19,10 @@ use std::{
 };
 
 use super::{Run, RunError};
-pub(super) use child::Child;
+pub(super) use child::ChildProcess;
 pub(super) use member::Member;
-pub(super) use nodes::NodesAsk;
-use others::Servers;
+pub(super) use nodes::NodesParams;
+use other_servers::ReadyServers;
 use server::ServerSetup;
 pub(super) use session::on_cluster;
 pub use target::Target;
@@ -32,12 +32,12 @@ pub(super) use usage::{Usage, usage};
 const STARTED_READY_MAX: Duration = Duration::from_secs(300);
 const TARGET_READY_MAX: Duration = Duration::from_secs(5);
 
-/// What an experiment asks for.
+/// The cluster that an experiment needs.
 #[derive(Debug, Clone)]
-pub(super) struct ClusterAsk {
+pub(super) struct ClusterParams {
     /// The nodes.
-    pub nodes: NodesAsk,
-    /// How many servers.
+    pub nodes: NodesParams,
+    /// Number of servers.
     pub servers: u32,
     /// More flags of `berth server`.
     pub server: Vec<String>,
@@ -51,15 +51,15 @@ pub(super) struct Cluster {
     /// Where its API is.
     pub target: Target,
     /// The processes that were started, the server that is used first; none for a target.
-    pub children: Vec<Child>,
+    pub children: Vec<ChildProcess>,
     /// What the processes of nodes print, if somebody wants to read it.
     pub nodes_print: Vec<ChildStdout>,
-    own: Option<Own>,
+    own: Option<OwnedCluster>,
 }
 
 /// What is known of a cluster that was started here.
 #[derive(Debug)]
-struct Own {
+struct OwnedCluster {
     server: ServerSetup,
     /// All servers, the first one first.
     members: Vec<Member>,
@@ -73,9 +73,9 @@ struct Own {
 
 impl Cluster {
     /// Starts a cluster, or finds the target's; all nodes are ready.
-    pub async fn start(run: &Run<'_>, ask: &ClusterAsk) -> Result<Self, RunError> {
+    pub async fn start(run: &Run<'_>, cluster_params: &ClusterParams) -> Result<Self, RunError> {
         let cluster = match &run.options.target {
-            Some(_) if ask.secure => {
+            Some(_) if cluster_params.secure => {
                 return Err(RunError::Start {
                     what: "a secure cluster".to_owned(),
                     reason: "the target is as it is: leave --secure out, and say https:// and --token"
@@ -85,31 +85,40 @@ impl Cluster {
             Some(target) => {
                 Self { target: target.clone(), children: Vec::new(), nodes_print: Vec::new(), own: None }
             }
-            None => Self::start_own(run, ask).await?,
+            None => Self::start_own(run, cluster_params).await?,
         };
-        let count = ask.nodes.count;
-        run.progress.says(&format!("waiting for {count} nodes"));
+        let count = cluster_params.nodes.count;
+        run.progress.print(&format!("waiting for {count} nodes"));
         let at_most = if cluster.children.is_empty() { TARGET_READY_MAX } else { STARTED_READY_MAX };
         nodes::wait_until_ready(&cluster.target, count, at_most).await?;
         Ok(cluster)
     }
 
-    async fn start_own(run: &Run<'_>, ask: &ClusterAsk) -> Result<Self, RunError> {
+    async fn start_own(run: &Run<'_>, cluster_params: &ClusterParams) -> Result<Self, RunError> {
         let out = &run.options.out;
-        let told = out.join("processes");
-        fs::create_dir_all(&told).map_err(|source| RunError::io("create", &told, source))?;
+        let log_dir = out.join("processes");
+        fs::create_dir_all(&log_dir).map_err(|source| RunError::io("create", &log_dir, source))?;
         let data = run.options.data.clone().unwrap_or_else(|| out.join("data"));
         let data = DataDir::create(data.join(format!("run-{}", run.number)))?;
-        let (berth, more, secure) = (run.options.berth.clone(), ask.server.clone(), ask.secure);
-        let name = (ask.servers > 1).then(|| others::name(1));
+        let (berth, more, secure) =
+            (run.options.berth.clone(), cluster_params.server.clone(), cluster_params.secure);
+        let name = (cluster_params.servers > 1).then(|| other_servers::name(1));
         let nodes_tls = secure.then(|| secure::make(&berth, &data.dir, name.as_deref())).transpose()?;
-        let setup = ServerSetup { berth, data: data.dir.clone(), told: told.clone(), more, secure };
-        let Servers { members, children: servers } = others::start(&setup, ask.servers).await?;
+        let setup = ServerSetup { berth, data: data.dir.clone(), log_dir: log_dir.clone(), more, secure };
+        let ReadyServers { members, children: servers } =
+            other_servers::start(&setup, cluster_params.servers).await?;
         let Member { target, agents, .. } = members[0].clone();
-        let nodes = nodes::start(&setup.berth, &ask.nodes, run.seed, &agents, nodes_tls.as_deref(), &told)?;
+        let nodes = nodes::start(
+            &setup.berth,
+            &cluster_params.nodes,
+            run.seed,
+            &agents,
+            nodes_tls.as_deref(),
+            &log_dir,
+        )?;
         let (nodes, nodes_print): (Vec<_>, Vec<_>) = nodes.into_iter().unzip();
         let children = servers.into_iter().chain(nodes).collect();
-        let own = Some(Own { server: setup, members, nodes_tls, servers: 1, _data: data });
+        let own = Some(OwnedCluster { server: setup, members, nodes_tls, servers: 1, _data: data });
         Ok(Self { target, children, nodes_print, own })
     }
 
@@ -126,7 +135,7 @@ impl Cluster {
         Ok(started)
     }
 
-    /// Where agents connect, as `HOST:PORT`; empty for a target, which does not say.
+    /// Where agents connect, as `HOST:PORT`; empty for a target, where it is unknown.
     pub fn agents(&self) -> &str {
         self.own.as_ref().and_then(|own| own.members.first()).map_or("", |first| &first.agents)
     }
@@ -142,19 +151,19 @@ impl Cluster {
     }
 
     /// The process of one of them, by its position; none while it is dead.
-    pub fn process_of(&self, member: usize) -> Option<&Child> {
+    pub fn process_of(&self, member: usize) -> Option<&ChildProcess> {
         let name = &self.members().get(member)?.name;
         self.children.iter().find(|child| child.name == *name)
     }
 
     /// Kills these servers at once, as a crash would; returns when that was, and their processes: to drop these waits for
     /// their ends.
-    pub fn kill(&mut self, members: &[usize]) -> (Instant, Vec<Child>) {
+    pub fn kill(&mut self, members: &[usize]) -> (Instant, Vec<ChildProcess>) {
         let names: Vec<String> = members.iter().map(|member| self.members()[*member].name.clone()).collect();
         let killed = Instant::now();
-        let (mut dead, alive): (Vec<Child>, Vec<Child>) =
+        let (mut dead, alive): (Vec<ChildProcess>, Vec<ChildProcess>) =
             self.children.drain(..).partition(|child| names.contains(&child.name));
-        dead.iter_mut().for_each(Child::kill);
+        dead.iter_mut().for_each(ChildProcess::kill);
         self.children = alive;
         (killed, dead)
     }
@@ -176,9 +185,9 @@ impl Cluster {
         nodes::wait_until_ready(&self.target, count, STARTED_READY_MAX).await
     }
 
-    /// Fails when one of the processes has ended although nobody asked it to.
+    /// Fails when one of the processes has ended unexpectedly.
     pub fn check(&mut self) -> Result<(), RunError> {
-        self.children.iter_mut().try_for_each(Child::check)
+        self.children.iter_mut().try_for_each(ChildProcess::check)
     }
 
     /// Ends all processes, nodes first.

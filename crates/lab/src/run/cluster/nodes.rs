@@ -9,38 +9,38 @@ use std::{
 
 use serde::Deserialize;
 
-use super::{Child, Target};
+use super::{ChildProcess, Target};
 use crate::run::{RunError, http::Connection};
 
 /// Simulated nodes that one process takes before there is another.
 const NODES_PER_PROCESS: u32 = 14_000;
-/// Processes of nodes.
+/// Most processes that simulated nodes are spread over.
 const PROCESSES_MAX: u32 = 3;
 /// Connections of one process.
 const CONNECTIONS: u32 = 4;
-/// Between two looks whether nodes are ready, and how much longer for each of them: looking has its price.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
-const LOOK_AGAIN_PER_NODE: Duration = Duration::from_micros(50);
+/// Between two polls of whether nodes are ready, and how much longer for each of them: a poll lists all nodes.
+const POLL_EVERY: Duration = Duration::from_millis(100);
+const POLL_EVERY_PER_NODE: Duration = Duration::from_micros(50);
 /// The driver of all tasks.
 const DRIVER: &str = "mock_driver";
 
 /// Which nodes an experiment needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::run) struct NodesAsk {
-    /// How many.
+pub(in crate::run) struct NodesParams {
+    /// Number of nodes.
     pub count: u32,
-    /// MHz of each.
+    /// Processor capacity of each in MHz.
     pub cpu_mhz: u32,
-    /// MiB of each.
+    /// Memory of each in MiB.
     pub memory_mb: u32,
-    /// MiB of each.
+    /// Disk space of each in MiB.
     pub disk_mb: u32,
     /// More flags of `berth lab nodes`: how they behave.
     pub behaviour: Vec<String>,
 }
 
-impl NodesAsk {
-    /// None at all.
+impl NodesParams {
+    /// No nodes.
     pub fn none() -> Self {
         Self { count: 0, cpu_mhz: 0, memory_mb: 0, disk_mb: 0, behaviour: Vec::new() }
     }
@@ -49,29 +49,29 @@ impl NodesAsk {
 /// Starts them, in at most three processes, each with what it prints.
 pub(super) fn start(
     berth: &Path,
-    ask: &NodesAsk,
+    params: &NodesParams,
     seed: u64,
     agents: &str,
     tls: Option<&Path>,
-    told: &Path,
-) -> Result<Vec<(Child, ChildStdout)>, RunError> {
-    if ask.count == 0 {
+    log_dir: &Path,
+) -> Result<Vec<(ChildProcess, ChildStdout)>, RunError> {
+    if params.count == 0 {
         return Ok(Vec::new());
     }
-    let processes = ask.count.div_ceil(NODES_PER_PROCESS).clamp(1, PROCESSES_MAX);
-    let each = ask.count.div_ceil(processes);
+    let processes = params.count.div_ceil(NODES_PER_PROCESS).clamp(1, PROCESSES_MAX);
+    let each = params.count.div_ceil(processes);
     let firsts = (0..processes).map(|process| process * each);
     let start = |(number, first): (usize, u32)| {
-        let count = each.min(ask.count - first);
-        let mut args = args(ask, seed, agents, first, count);
+        let count = each.min(params.count - first);
+        let mut args = args(params, seed, agents, first, count);
         args.extend(tls.iter().flat_map(|dir| ["--tls-dir".to_owned(), dir.display().to_string()]));
-        Child::start(berth, &format!("nodes {}", number + 1), &args, told)
+        ChildProcess::start(berth, &format!("nodes {}", number + 1), &args, log_dir)
     };
     firsts.enumerate().map(start).collect()
 }
 
-fn args(ask: &NodesAsk, seed: u64, agents: &str, first: u32, count: u32) -> Vec<String> {
-    let shape = format!("cpu={},memory={},disk={}", ask.cpu_mhz, ask.memory_mb, ask.disk_mb);
+fn args(params: &NodesParams, seed: u64, agents: &str, first: u32, count: u32) -> Vec<String> {
+    let shape = format!("cpu={},memory={},disk={}", params.cpu_mhz, params.memory_mb, params.disk_mb);
     let flags = [
         ("--server", agents.to_owned()),
         ("--first", first.to_string()),
@@ -81,28 +81,28 @@ fn args(ask: &NodesAsk, seed: u64, agents: &str, first: u32, count: u32) -> Vec<
         ("--shape", shape),
     ];
     let flags = flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]);
-    ["lab", "nodes"].map(str::to_owned).into_iter().chain(flags).chain(ask.behaviour.clone()).collect()
+    ["lab", "nodes"].map(str::to_owned).into_iter().chain(flags).chain(params.behaviour.clone()).collect()
 }
 
 /// What is of interest of a node in a list.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct NodeSeen {
+struct NodeHealth {
     status: String,
     #[serde(default)]
     scheduling_eligibility: String,
     #[serde(default)]
-    drivers: HashMap<String, DriverSeen>,
+    drivers: HashMap<String, DriverHealth>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct DriverSeen {
+struct DriverHealth {
     #[serde(default)]
     healthy: bool,
 }
 
-impl NodeSeen {
+impl NodeHealth {
     fn is_usable(&self) -> bool {
         self.status == "ready"
             && self.scheduling_eligibility != "ineligible"
@@ -121,15 +121,15 @@ pub(super) async fn wait_until_ready(target: &Target, count: u32, at_most: Durat
             return Ok(());
         }
         if begun.elapsed() > at_most {
-            let told = format!("{} of {count} nodes with {DRIVER} are ready after {at_most:?}", ready?);
-            return Err(RunError::Start { what: "the nodes".to_owned(), reason: told });
+            let reason = format!("{} of {count} nodes with {DRIVER} are ready after {at_most:?}", ready?);
+            return Err(RunError::Start { what: "the nodes".to_owned(), reason });
         }
-        tokio::time::sleep(LOOK_AGAIN + LOOK_AGAIN_PER_NODE * count).await;
+        tokio::time::sleep(POLL_EVERY + POLL_EVERY_PER_NODE * count).await;
     }
 }
 
 async fn ready(target: &Target) -> Result<u32, RunError> {
-    let nodes: Vec<NodeSeen> = Connection::open(target).await?.list("/v1/nodes?").await?;
+    let nodes: Vec<NodeHealth> = Connection::open(target).await?.list("/v1/nodes?").await?;
     let ready = nodes.iter().filter(|node| node.is_usable()).count();
     Ok(u32::try_from(ready).unwrap_or(u32::MAX))
 }

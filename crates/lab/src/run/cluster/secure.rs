@@ -48,7 +48,7 @@ pub(super) async fn enter(data: &Path, http: &Address) -> Result<Target, RunErro
     let tls = ClientTls::load(&files).map_err(|error| failed(error.to_string()))?;
     let mut target = Target { tls: Some(tls), ..Target::open(http.clone()) };
     let mut connection = Connection::open(&target).await?;
-    let made = connection.ask(Method::PUT, "/v1/acl/bootstrap", Bytes::new()).await?;
+    let made = connection.request(Method::PUT, "/v1/acl/bootstrap", Bytes::new()).await?;
     let made: Value = serde_json::from_slice(&made).map_err(|error| failed(error.to_string()))?;
     target.token = made["SecretID"].as_str().unwrap_or_default().to_owned();
     Ok(target)
@@ -63,6 +63,6 @@ fn berth_server(berth: &Path, args: &[&Path]) -> Result<(), RunError> {
     let failed = |reason: String| RunError::Start { what: "a secure cluster".to_owned(), reason };
     let made = Command::new(berth).arg("server").args(args).output();
     let made = made.map_err(|error| failed(error.to_string()))?;
-    let told = || String::from_utf8_lossy(&made.stderr).trim().to_owned();
-    if made.status.success() { Ok(()) } else { Err(failed(told())) }
+    let message = || String::from_utf8_lossy(&made.stderr).trim().to_owned();
+    if made.status.success() { Ok(()) } else { Err(failed(message())) }
 }

@@ -8,7 +8,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Child, Target, secure};
+use super::{ChildProcess, Target, secure};
 use crate::run::RunError;
 
 /// Until a server must be ready.
@@ -18,19 +18,19 @@ const READY_MAX: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub(super) struct ServerSetup {
     pub berth: PathBuf,
-    /// Holds the log.
+    /// Data directory, which holds the log.
     pub data: PathBuf,
     /// Gets what they report.
-    pub told: PathBuf,
-    /// More flags.
+    pub log_dir: PathBuf,
+    /// Additional flags of `berth server`.
     pub more: Vec<String>,
     /// With TLS and ACLs; certificates are in the data directory.
     pub secure: bool,
 }
 
 /// A server that is ready.
-pub(super) struct Server {
-    pub child: Child,
+pub(super) struct ReadyServer {
+    pub child: ChildProcess,
     /// Where its API is.
     pub http: Address,
     /// Where agents connect, as `HOST:PORT`.
@@ -39,7 +39,7 @@ pub(super) struct Server {
 
 impl ServerSetup {
     /// Starts one on ports of this address that are free, and waits until it is ready.
-    pub async fn start(&self, name: &str, ip: Ipv4Addr) -> Result<Server, RunError> {
+    pub async fn start(&self, name: &str, ip: Ipv4Addr) -> Result<ReadyServer, RunError> {
         let any = format!("{ip}:0");
         let (mut child, stdout) = self.spawn(name, &any, &any)?;
         let failed = |reason: String| RunError::Start { what: "the server".to_owned(), reason };
@@ -49,7 +49,7 @@ impl ServerSetup {
             child.check()?;
             return Err(failed(format!("it says what is not expected: {line:?}")));
         };
-        Ok(Server { child, http, agents })
+        Ok(ReadyServer { child, http, agents })
     }
 
     /// What clients need to use one that is ready. A secure one is asked for its first token, which it gives once.
@@ -58,19 +58,19 @@ impl ServerSetup {
     }
 
     /// Starts one where another was, on the same ports, and waits for nothing.
-    pub fn start_again(&self, name: &str, http: &Address, agents: &str) -> Result<Child, RunError> {
+    pub fn start_again(&self, name: &str, http: &Address, agents: &str) -> Result<ChildProcess, RunError> {
         let (child, stdout) = self.spawn(name, &http.host_and_port(), agents)?;
         tokio::spawn(first_line(stdout));
         Ok(child)
     }
 
-    fn spawn(&self, name: &str, http: &str, agents: &str) -> Result<(Child, ChildStdout), RunError> {
+    fn spawn(&self, name: &str, http: &str, agents: &str) -> Result<(ChildProcess, ChildStdout), RunError> {
         let args = ["server", "--http-addr", http, "--agent-addr", agents, "--log-level", "warn"];
         let mut args: Vec<String> = args.map(str::to_owned).into();
         args.extend(["--data-dir".to_owned(), self.data.display().to_string()]);
         args.extend_from_slice(&self.more);
         args.extend(self.secure.then(|| "--acl".to_owned()));
-        Child::start(&self.berth, name, &args, &self.told)
+        ChildProcess::start(&self.berth, name, &args, &self.log_dir)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is done on a cluster, from its start to its end, whoever ends it.
+//! Runs work on a cluster, from its start to its end, also when it is interrupted.
 
 use std::{io, pin::pin};
 
@@ -7,7 +7,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-use super::{Cluster, ClusterAsk, Target};
+use super::{Cluster, ClusterParams, Target};
 use crate::run::{Run, RunError};
 
 /// Threads of the client; the server's processors are the same ones.
@@ -17,7 +17,7 @@ const CLIENT_THREADS: usize = 2;
 /// has left, however that has ended.
 pub(in crate::run) fn on_cluster<T>(
     run: &Run<'_>,
-    ask: &ClusterAsk,
+    request: &ClusterParams,
     work: impl AsyncFnOnce(&mut Cluster) -> Result<T, RunError>,
     clean_up: impl AsyncFnOnce(&Target) -> Result<(), RunError>,
 ) -> Result<T, RunError> {
@@ -25,10 +25,10 @@ pub(in crate::run) fn on_cluster<T>(
     let runtime = runtime::Builder::new_multi_thread().worker_threads(CLIENT_THREADS).enable_all().build();
     runtime.map_err(failed)?.block_on(async {
         let mut interrupted = pin!(interrupted().map_err(failed)?);
-        run.progress.says("starting the cluster");
+        run.progress.print("starting the cluster");
         // What is dropped takes its processes and its data with it.
         let mut cluster = tokio::select! {
-            cluster = Cluster::start(run, ask) => cluster?,
+            cluster = Cluster::start(run, request) => cluster?,
             () = &mut interrupted => return Err(RunError::Interrupted),
         };
         let done = tokio::select! {
@@ -43,7 +43,7 @@ pub(in crate::run) fn on_cluster<T>(
     })
 }
 
-/// Completes when somebody asks for the end.
+/// Completes at a signal to end.
 fn interrupted() -> io::Result<impl Future<Output = ()>> {
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     let [interrupt, terminate, hangup] = kinds.map(signal);

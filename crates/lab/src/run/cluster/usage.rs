@@ -7,7 +7,7 @@ use procfs::{ProcResult, process::Process};
 pub(in crate::run) struct Usage {
     /// Processor seconds, in it and in the kernel for it.
     pub cpu_s: f64,
-    /// Resident memory.
+    /// Resident memory, in bytes.
     pub rss_bytes: u64,
     /// The most that was ever resident.
     pub rss_max_bytes: u64,

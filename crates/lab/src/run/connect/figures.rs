@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::round::Took;
-use crate::run::{Metric, Outcome, scrapes::Scrapes};
+use super::round::RoundTimes;
+use crate::run::{Metric, RunOutcome, scrapes::ScrapeTimes};
 
 const fn metric(name: &'static str, unit: &'static str) -> Metric {
     Metric { name, unit }
 }
 
-/// What is measured.
+/// The metrics in `result.json`, with their units.
 pub(super) const METRICS: &[Metric] = &[
     metric("connect_s", "s"),
     metric("nodes_ready_s", "s"),
@@ -32,36 +32,36 @@ const RESUMED_PCT_MIN: f64 = 99.0;
 
 /// What connecting has shown.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct ConnectFigures {
     pub agents: u32,
     pub is_secure: bool,
-    /// The first time.
-    pub connect: Took,
+    /// The first connection of all agents.
+    pub connect: RoundTimes,
     /// Until a client saw all nodes ready.
     pub ready_s: f64,
     /// After all connections were cut.
-    pub reconnect: Took,
+    pub reconnect: RoundTimes,
     /// How many of them took up a session of TLS.
     pub resumed: u64,
     /// After the server was killed, from the start of the next one.
-    pub restart: Took,
+    pub restart: RoundTimes,
     /// The server's memory in the end.
     pub rss_bytes: Option<u64>,
     /// Of `/metrics`, while all were connected.
-    pub scrapes: Scrapes,
+    pub scrapes: ScrapeTimes,
 }
 
-impl Shown {
+impl ConnectFigures {
     /// As a result; `timed` says whether times may be too long.
-    pub fn outcome(&self, timed: bool) -> Outcome {
+    pub fn outcome(&self, timed: bool) -> RunOutcome {
         let note = "connect_s runs from the first dialing until all sessions are open, reconnect_s from the cut of all \
                     connections, with the pause that agents make, and restart_s from the start of the server in the place of \
                     the one that was killed, which knows none of its sessions of TLS";
-        Outcome {
+        RunOutcome {
             metrics: self.metrics(),
             notes: vec![note.to_owned()],
             failures: self.failures(timed),
-            ..Outcome::default()
+            ..RunOutcome::default()
         }
     }
 
@@ -113,9 +113,9 @@ mod tests {
 
     #[test]
     fn slow_agents_and_sessions_that_are_not_resumed_fail_a_run() {
-        let took = |seconds| Took { seconds, server_cpu_s: 5.0, agents_cpu_s: 2.0 };
+        let took = |seconds| RoundTimes { seconds, server_cpu_s: 5.0, agents_cpu_s: 2.0 };
         let (connect, reconnect, restart) = (took(19.0), took(4.0), took(20.0));
-        let shown = Shown {
+        let figures = ConnectFigures {
             agents: 10_000,
             is_secure: true,
             connect,
@@ -124,13 +124,13 @@ mod tests {
             resumed: 9_950,
             restart,
             rss_bytes: None,
-            scrapes: Scrapes::default(),
+            scrapes: ScrapeTimes::default(),
         };
-        let outcome = shown.outcome(true);
+        let outcome = figures.outcome(true);
         assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
         assert_eq!(outcome.metrics["connect_server_cpu_ms_per_agent"], 0.5);
         assert_eq!(outcome.metrics["resumed_pct"], 99.5);
-        let slow = Shown { reconnect: took(5.1), resumed: 9_000, ..shown };
+        let slow = ConnectFigures { reconnect: took(5.1), resumed: 9_000, ..figures };
         assert_eq!(slow.outcome(true).failures.len(), 2);
         assert_eq!(slow.outcome(false).failures, ["9000 of 10000 agents took up their sessions of TLS"]);
     }

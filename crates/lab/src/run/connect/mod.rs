@@ -1,5 +1,5 @@
 //! `connect`: agents, each on a connection of its own, open their sessions all at once; then all connections are cut, and in the
-//! end the server is killed and started again. The agents live in this process, and say when the server has welcomed them.
+//! end the server is killed and started again. The agents live in this process, and report when the server has welcomed them.
 
 mod figures;
 mod round;
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use berth_tls::TlsFiles;
 
 use super::{
-    Experiment, Kind, Outcome, Param, Run, RunError, Scale,
-    cluster::{Cluster, ClusterAsk, NodesAsk, on_cluster},
+    Experiment, Param, ParamKind, Run, RunError, RunOutcome, Scale,
+    cluster::{Cluster, ClusterParams, NodesParams, on_cluster},
     params::same,
-    scrapes::{self, Scrapes},
+    scrapes::{self, ScrapeTimes},
 };
-use crate::nodes::{Crowd, NodesConfig};
-use figures::Shown;
-use round::Round;
+use crate::nodes::{NodesConfig, SimulatedNodes};
+use figures::ConnectFigures;
+use round::ConnectRound;
 
 /// Its row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -25,19 +25,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     params: &[
         Param {
             name: "agents",
-            kind: Kind::Count { min: 1, max: AGENTS_MAX },
+            kind: ParamKind::Count { min: 1, max: AGENTS_MAX },
             about: "Simulated agents",
             defaults: ["300", "2000", "10000"],
         },
         Param {
             name: "per-address",
-            kind: Kind::Count { min: 1, max: AGENTS_MAX },
+            kind: ParamKind::Count { min: 1, max: AGENTS_MAX },
             about: "Number of these that share an address",
             defaults: same("100"),
         },
         Param {
             name: "secure",
-            kind: Kind::Switch,
+            kind: ParamKind::Switch,
             about: "Use TLS, with one certificate for all agents; --secure=false for plain connections",
             defaults: same("true"),
         },
@@ -51,14 +51,14 @@ const AGENTS_MAX: u64 = 12_000;
 /// For how long `/metrics` is read while all are connected.
 const SCRAPED: Duration = Duration::from_secs(2);
 
-fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+fn run(run: &Run<'_>) -> Result<RunOutcome, RunError> {
     run.needs_own_server()?;
     let secure = run.params.switch("secure");
-    let ask = ClusterAsk { nodes: NodesAsk::none(), servers: 1, server: Vec::new(), secure };
-    on_cluster(run, &ask, async |cluster| drive(run, cluster).await, async |_| Ok(()))
+    let cluster_params = ClusterParams { nodes: NodesParams::none(), servers: 1, server: Vec::new(), secure };
+    on_cluster(run, &cluster_params, async |cluster| drive(run, cluster).await, async |_| Ok(()))
 }
 
-async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcome, RunError> {
+async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<RunOutcome, RunError> {
     let agents = run.params.count_u32("agents");
     let config = NodesConfig {
         connections: agents,
@@ -70,28 +70,39 @@ async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcome, RunError
     let failed = |error: crate::nodes::SettingError| RunError::Incomplete(error.to_string());
     let is_secure = config.tls.is_some();
 
-    run.progress.says(&format!("{agents} agents connect"));
+    run.progress.print(&format!("{agents} agents connect"));
     let begun = Instant::now();
-    let crowd = Crowd::start(config).map_err(failed)?;
-    let connect = Round::begin(0, begun, cluster).until_all_are_open(&crowd, agents, cluster).await?;
+    let simulated = SimulatedNodes::start(config).map_err(failed)?;
+    let connect =
+        ConnectRound::begin(0, begun, cluster).until_all_are_open(&simulated, agents, cluster).await?;
     cluster.until_nodes_are_ready(agents).await?;
     let ready_s = begun.elapsed().as_secs_f64();
-    let scrapes = Scrapes::take(&cluster.target, SCRAPED).await?;
+    let scrapes = ScrapeTimes::take(&cluster.target, SCRAPED).await?;
 
-    run.progress.says("all connections are cut");
-    let cut = Round::begin(crowd.links().opened(), Instant::now(), cluster);
-    crowd.links().cut();
-    let resumed_before = crowd.links().resumed();
-    let reconnect = cut.until_all_are_open(&crowd, agents, cluster).await?;
-    let resumed = crowd.links().resumed() - resumed_before;
+    run.progress.print("all connections are cut");
+    let cut = ConnectRound::begin(simulated.links().opened(), Instant::now(), cluster);
+    simulated.links().cut();
+    let resumed_before = simulated.links().resumed();
+    let reconnect = cut.until_all_are_open(&simulated, agents, cluster).await?;
+    let resumed = simulated.links().resumed() - resumed_before;
 
-    run.progress.says("the server is killed, and another one starts in its place");
-    let opened = crowd.links().opened();
+    run.progress.print("the server is killed, and another one starts in its place");
+    let opened = simulated.links().opened();
     let crashed = cluster.crash_server()?;
-    let restart = Round::begin(opened, crashed, cluster).until_all_are_open(&crowd, agents, cluster).await?;
+    let restart =
+        ConnectRound::begin(opened, crashed, cluster).until_all_are_open(&simulated, agents, cluster).await?;
     let rss_bytes = super::cluster::usage(cluster.children[0].pid()).map(|used| used.rss_bytes);
 
-    let shown =
-        Shown { agents, is_secure, connect, ready_s, reconnect, resumed, restart, rss_bytes, scrapes };
-    Ok(shown.outcome(run.options.scale == Scale::Full))
+    let figures = ConnectFigures {
+        agents,
+        is_secure,
+        connect,
+        ready_s,
+        reconnect,
+        resumed,
+        restart,
+        rss_bytes,
+        scrapes,
+    };
+    Ok(figures.outcome(run.options.scale == Scale::Full))
 }

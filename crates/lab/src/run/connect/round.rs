@@ -3,20 +3,20 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    nodes::Crowd,
+    nodes::SimulatedNodes,
     run::{
         RunError,
         cluster::{Cluster, usage},
     },
 };
 
-/// Between two looks.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// Between two polls.
+const POLL_EVERY: Duration = Duration::from_millis(2);
 /// Until it is given up.
 const OPEN_MAX: Duration = Duration::from_secs(180);
 
 /// A round that is under way.
-pub(super) struct Round {
+pub(super) struct ConnectRound {
     /// Sessions that were opened before.
     opened: u64,
     begun: Instant,
@@ -26,7 +26,7 @@ pub(super) struct Round {
 
 /// What a round took.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Took {
+pub(super) struct RoundTimes {
     /// Until all sessions were open.
     pub seconds: f64,
     /// The server's processor time.
@@ -35,7 +35,7 @@ pub(super) struct Took {
     pub agents_cpu_s: f64,
 }
 
-impl Round {
+impl ConnectRound {
     /// From then on, with so many sessions that were opened before.
     pub fn begin(opened: u64, begun: Instant, cluster: &Cluster) -> Self {
         Self { opened, begun, server_cpu_s: server_cpu_s(cluster), own_cpu_s: cpu_s(std::process::id()) }
@@ -44,11 +44,11 @@ impl Round {
     /// Waits until each agent has opened its session once more, and all are open.
     pub async fn until_all_are_open(
         self,
-        crowd: &Crowd,
+        simulated: &SimulatedNodes,
         agents: u32,
         cluster: &mut Cluster,
-    ) -> Result<Took, RunError> {
-        let links = crowd.links();
+    ) -> Result<RoundTimes, RunError> {
+        let links = simulated.links();
         while links.opened() < self.opened + u64::from(agents) || links.are_open() < agents {
             cluster.check()?;
             if self.begun.elapsed() > OPEN_MAX {
@@ -56,9 +56,9 @@ impl Round {
                 let message = format!("{open} of {agents} agents have a session after {OPEN_MAX:?}");
                 return Err(RunError::Incomplete(message));
             }
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
-        Ok(Took {
+        Ok(RoundTimes {
             seconds: self.begun.elapsed().as_secs_f64(),
             server_cpu_s: server_cpu_s(cluster) - self.server_cpu_s,
             agents_cpu_s: cpu_s(std::process::id()) - self.own_cpu_s,

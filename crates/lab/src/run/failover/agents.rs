@@ -6,7 +6,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::load;
 use crate::{
-    nodes::{Crowd, Links, NodesConfig, Shape, Shapes, Weighted},
+    nodes::{NodesConfig, SharedConnections, SimNodeShape, SimNodeShapes, SimulatedNodes, WeightedShape},
     run::{Run, RunError, cluster::Cluster},
 };
 
@@ -19,7 +19,7 @@ const PER_ADDRESS: u32 = 100;
 
 /// Nodes that live until this is dropped.
 pub(super) struct Agents {
-    crowd: Crowd,
+    simulated: SimulatedNodes,
     connections: u32,
     /// Ends after the nodes, and waits for nothing.
     runtime: Option<Runtime>,
@@ -40,22 +40,22 @@ impl Agents {
             per_address,
             tls: cluster.nodes_tls().map(|dir| TlsFiles::in_dir(dir, "agent")),
             seed: run.options.seed,
-            shapes: Shapes::Drawn(vec![Weighted { shape, weight: 1 }]),
+            shapes: SimNodeShapes::Drawn(vec![WeightedShape { shape, weight: 1 }]),
             ..NodesConfig::new("", nodes)
         };
         let failed = |source| RunError::Io { doing: "start the nodes".to_owned(), source };
         let runtime = Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
         let runtime = runtime.map_err(failed)?;
-        let crowd = {
+        let simulated = {
             let _inside = runtime.enter();
-            Crowd::start(config).map_err(|error| RunError::Incomplete(error.to_string()))?
+            SimulatedNodes::start(config).map_err(|error| RunError::Incomplete(error.to_string()))?
         };
-        Ok(Self { crowd, connections, runtime: Some(runtime) })
+        Ok(Self { simulated, connections, runtime: Some(runtime) })
     }
 
-    /// What they count.
-    pub fn links(&self) -> &Links {
-        self.crowd.links()
+    /// Counts of their sessions, traffic and tasks.
+    pub fn links(&self) -> &SharedConnections {
+        self.simulated.links()
     }
 
     /// Connections that all of them have.
@@ -73,7 +73,7 @@ impl Drop for Agents {
 }
 
 /// Room for so many allocations at a time, and for one of a probe.
-fn shape(active: u32) -> Shape {
-    let [cpu_mhz, memory_mb, disk_mb] = load::node_room(active);
-    Shape { cpu_mhz, memory_mb, disk_mb, ..Shape::default() }
+fn shape(active: u32) -> SimNodeShape {
+    let [cpu_mhz, memory_mb, disk_mb] = load::node_resources(active);
+    SimNodeShape { cpu_mhz, memory_mb, disk_mb, ..SimNodeShape::default() }
 }

@@ -8,37 +8,37 @@ use std::{
 use tokio::time::sleep;
 
 use super::{
-    Mode,
+    FailureMode,
     agents::Agents,
-    figures::{Shown, Used},
-    history::{self, Recorded},
+    figures::{FailoverFigures, ServersUsage},
+    history::{self, RecordedAnswers},
     load::{self, ACTIVE, COMPLETED},
-    looks::{Expected, Looks},
     mode,
-    probe::Probes,
-    state::{Running, Sums, sums},
+    observer::{ExpectedState, RecoveryObserver},
+    probe::ProbeClient,
+    state::{AllocCounts, RunningAllocs, sums},
 };
 use crate::run::{
-    Outcome, Run, RunError, Scale,
-    client::{Clock, JobIds, Jobs, Submission},
+    Run, RunError, RunOutcome, Scale,
+    client::{JobIds, RunClock, Submission, SubmittedJobs},
     cluster::{Cluster, usage},
     http::Connection,
-    progress::Counts,
+    progress::TaskCounts,
 };
 
-/// Between two looks at how far the nodes are filled, and at what clients read of that.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Between two polls of how far the nodes are filled, and of what clients read.
+const POLL_EVERY: Duration = Duration::from_millis(100);
 const READ_AGAIN: Duration = Duration::from_millis(500);
 /// After so long without another task that starts or ends, the run has failed.
 const STALLED_AFTER: Duration = Duration::from_secs(120);
-/// Agents hold news back for a second; by then all has been said.
+/// Agents batch reports for a second; after this long all has been reported.
 const STEADY_AFTER: Duration = Duration::from_secs(3);
 /// A heartbeat of every agent comes within it: what was not right shows.
 const SETTLED_AFTER: Duration = Duration::from_secs(6);
 
-/// How many of what.
+/// Numbers of nodes and allocations.
 #[derive(Debug, Clone, Copy)]
-struct Size {
+struct FailoverSize {
     nodes: u32,
     /// Allocations that run, and that have ended.
     active: u32,
@@ -46,53 +46,53 @@ struct Size {
 }
 
 /// Does it on a cluster without nodes.
-pub(super) async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcome, RunError> {
+pub(super) async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<RunOutcome, RunError> {
     let nodes = run.params.count_u32("nodes");
-    let size = Size {
+    let size = FailoverSize {
         nodes,
         active: nodes * run.params.count_u32("active-per-node"),
         completed: nodes * run.params.count_u32("completed-per-node"),
     };
     let agents = fill(run, cluster, size).await?;
-    run.progress.says("waiting until nothing changes");
+    run.progress.print("waiting until nothing changes");
     sleep(STEADY_AFTER).await;
     let jobs = load::active(size.active).count();
-    let running = Running::read(&cluster.target, JobIds::of(ACTIVE), jobs).await?;
-    let recorded = Recorded::read(&cluster.target, history::jobs_of(size.completed), run.seed).await?;
+    let running = RunningAllocs::read(&cluster.target, JobIds::of(ACTIVE), jobs).await?;
+    let recorded = RecordedAnswers::read(&cluster.target, history::jobs_of(size.completed), run.seed).await?;
     // Last, for the leadership may move while all else is read.
     let mut connection = Connection::open(&cluster.target).await?;
     let named: String = connection.get("/v1/status/leader").await?.0;
     let leader = cluster.members().iter().position(|member| member.agents == named);
     let leader =
         leader.ok_or_else(|| RunError::Incomplete(format!("{named} leads, which is none of ours")))?;
-    let before = Before { leader, running, recorded, tasks: agents.links().tasks() };
+    let before = StateBefore { leader, running, recorded, tasks: agents.links().tasks() };
     fail(run, cluster, &agents, size, before).await
 }
 
 /// Has all nodes run what they are to run, and have run what they are to have run.
-async fn fill(run: &Run<'_>, cluster: &mut Cluster, size: Size) -> Result<Agents, RunError> {
+async fn fill(run: &Run<'_>, cluster: &mut Cluster, size: FailoverSize) -> Result<Agents, RunError> {
     let file = run.params.text("history").map(PathBuf::from);
     let saved = file.as_ref().filter(|file| file.exists());
     if let Some(file) = saved {
-        run.progress.says("restoring what has ended before");
+        run.progress.print("restoring what has ended before");
         history::restore(run, cluster, file)?;
     }
     let agents = Agents::start(run, cluster)?;
-    run.progress.says(&format!("waiting for {} nodes", size.nodes));
+    run.progress.print(&format!("waiting for {} nodes", size.nodes));
     cluster.until_nodes_are_ready(size.nodes).await?;
     if size.completed > 0 && saved.is_none() {
-        run.progress.says("running what is to have ended before");
+        run.progress.print("running what is to have ended before");
         let ended = |agents: &Agents| agents.links().tasks().1;
         until_done(run, cluster, &agents, &load::completed(size.completed), size.completed, ended).await?;
         if let Some(file) = &file {
             let sums =
                 until_read(cluster, COMPLETED, |sums| sums.complete == u64::from(size.completed)).await?;
-            run.progress.says(&format!("saving {} allocations that have ended", sums.complete));
+            run.progress.print(&format!("saving {} allocations that have ended", sums.complete));
             history::save(run, cluster, file)?;
         }
     }
     until_read(cluster, COMPLETED, |sums| sums.complete == u64::from(size.completed)).await?;
-    run.progress.says("starting what is to run");
+    run.progress.print("starting what is to run");
     let (started, _) = agents.links().tasks();
     let running = |agents: &Agents| agents.links().tasks().0 - started;
     until_done(run, cluster, &agents, &load::active(size.active), size.active, running).await?;
@@ -105,21 +105,21 @@ async fn until_done(
     run: &Run<'_>,
     cluster: &mut Cluster,
     agents: &Agents,
-    jobs: &Jobs,
+    jobs: &SubmittedJobs,
     allocs: u32,
     done: impl Fn(&Agents) -> u64,
 ) -> Result<(), RunError> {
-    let mut submission = Submission::start(&cluster.target, jobs, run.options.connections, Clock::start());
+    let mut submission = Submission::start(&cluster.target, jobs, run.options.connections, RunClock::start());
     let (mut most, mut since) = (0, Instant::now());
     loop {
         tokio::select! {
             more = submission.next(), if !submission.is_done() => more?,
-            () = sleep(LOOK_AGAIN) => {}
+            () = sleep(POLL_EVERY) => {}
         }
         cluster.check()?;
         let now = done(agents);
         let created = submission.acknowledged() * u64::from(allocs) / u64::from(jobs.count()).max(1);
-        let counts = Counts { created, placed: now, running: now };
+        let counts = TaskCounts { created, placed: now, running: now };
         run.progress.counts(counts, allocs.into());
         if now >= allocs.into() && submission.is_done() {
             run.progress.ends(counts);
@@ -140,8 +140,8 @@ async fn until_done(
 async fn until_read(
     cluster: &mut Cluster,
     kind: u32,
-    is_so: impl Fn(&Sums) -> bool,
-) -> Result<Sums, RunError> {
+    is_so: impl Fn(&AllocCounts) -> bool,
+) -> Result<AllocCounts, RunError> {
     let (mut connection, begun) = (Connection::open(&cluster.target).await?, Instant::now());
     loop {
         let sums = sums(&mut connection, JobIds::of(kind)).await?;
@@ -156,12 +156,12 @@ async fn until_read(
     }
 }
 
-/// What was before the failure.
-struct Before {
+/// The state before the failure.
+struct StateBefore {
     /// The position of the server that led.
     leader: usize,
-    running: Running,
-    recorded: Recorded,
+    running: RunningAllocs,
+    recorded: RecordedAnswers,
     /// Tasks that had been started, and that had ended.
     tasks: (u64, u64),
 }
@@ -171,32 +171,32 @@ async fn fail(
     run: &Run<'_>,
     cluster: &mut Cluster,
     agents: &Agents,
-    size: Size,
-    before: Before,
-) -> Result<Outcome, RunError> {
+    size: FailoverSize,
+    before: StateBefore,
+) -> Result<RunOutcome, RunError> {
     let mode = mode(run);
     let all: Vec<usize> = (0..cluster.members().len()).collect();
     let (dead, alive): (Vec<usize>, Vec<usize>) = match mode {
-        Mode::Warm => all.iter().partition(|member| **member == before.leader),
-        Mode::Cold => (all.clone(), all.clone()),
+        FailureMode::Warm => all.iter().partition(|member| **member == before.leader),
+        FailureMode::Cold => (all.clone(), all.clone()),
     };
     let links = agents.links();
     let moved = dead.iter().map(|member| links.are_open_with(*member)).sum();
-    let expected = Expected {
+    let expected = ExpectedState {
         nodes: size.nodes,
         active: size.active,
         opened: links.opened(),
         moved,
         sent_bytes: links.sent_bytes(),
     };
-    let used_before = Used::of(cluster, &all);
-    run.progress.says(match mode {
-        Mode::Warm => "the leader is killed",
-        Mode::Cold => "all servers are killed, and start again",
+    let used_before = ServersUsage::of(cluster, &all);
+    run.progress.print(match mode {
+        FailureMode::Warm => "the leader is killed",
+        FailureMode::Cold => "all servers are killed, and start again",
     });
     let (killed, processes) = cluster.kill(&dead);
     let mut started = killed;
-    if mode == Mode::Cold {
+    if mode == FailureMode::Cold {
         // Their directories are free once they have ended.
         drop(processes);
         started = Instant::now();
@@ -207,16 +207,16 @@ async fn fail(
         std::thread::spawn(move || drop(processes));
     }
     let targets: Vec<_> = alive.iter().map(|member| cluster.members()[*member].target.clone()).collect();
-    let probes = Probes::start(targets[0].clone(), size.nodes, killed);
+    let probes = ProbeClient::start(targets[0].clone(), size.nodes, killed);
     let reads =
         targets.iter().map(|target| tokio::spawn(before.recorded.clone().compare(target.clone(), killed)));
     let reads: Vec<_> = reads.collect();
-    let mut looks = Looks::new(cluster, agents, expected, &alive, killed);
-    let times = looks.until_complete(&probes).await?;
+    let mut observer = RecoveryObserver::new(cluster, agents, expected, &alive, killed);
+    let times = observer.until_complete(&probes).await?;
     let sent_bytes = links.sent_bytes() - expected.sent_bytes;
-    let (mut wrong, plots) = looks.end();
-    let used = Used::of(cluster, &alive);
-    run.progress.says("all is known again; looking at what it is");
+    let (mut wrong, plots) = observer.end();
+    let used = ServersUsage::of(cluster, &alive);
+    run.progress.print("all is known again; looking at what it is");
     sleep(SETTLED_AFTER).await;
     let probed = probes.stop().await;
     let mut first_answer_s: Option<f64> = None;
@@ -239,7 +239,7 @@ async fn fail(
         wrong.extend(unlike(cluster, *member, size, &before.running).await?);
     }
     cluster.check()?;
-    let shown = Shown {
+    let figures = FailoverFigures {
         mode,
         tasks: size.active + size.completed,
         started_s: started.duration_since(killed).as_secs_f64(),
@@ -254,15 +254,15 @@ async fn fail(
         opened,
         wrong,
     };
-    Ok(shown.outcome(plots, run.options.scale == Scale::Full))
+    Ok(figures.outcome(plots, run.options.scale == Scale::Full))
 }
 
 /// What is read of what runs, where it is not as it was, for people.
 async fn unlike(
     cluster: &Cluster,
     member: usize,
-    size: Size,
-    before: &Running,
+    size: FailoverSize,
+    before: &RunningAllocs,
 ) -> Result<Vec<String>, RunError> {
     let mut wrong = Vec::new();
     let target = &cluster.members()[member].target;
@@ -276,12 +276,12 @@ async fn unlike(
     if completed.complete != u64::from(size.completed) {
         wrong.push(format!("server {} lists what has ended as {completed:?}", member + 1));
     }
-    let running = Running::read(target, ids, load::active(size.active).count()).await?;
+    let running = RunningAllocs::read(target, ids, load::active(size.active).count()).await?;
     wrong.extend(running.unlike(before, ids).map(|message| format!("server {}: {message}", member + 1)));
     Ok(wrong)
 }
 
-impl Used {
+impl ServersUsage {
     /// What the servers' processes have used so far.
     fn of(cluster: &Cluster, members: &[usize]) -> Self {
         let mut all = Self::default();

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Mode, looks::Times, probe::Probed};
+use super::{FailureMode, observer::RecoveryTimes, probe::PlacementProbes};
 use crate::{
     record::Plot,
-    run::{Metric, Outcome},
+    run::{Metric, RunOutcome},
 };
 
 /// Failures that are named, for people.
@@ -15,7 +15,7 @@ const fn metric(name: &'static str, unit: &'static str) -> Metric {
     Metric { name, unit }
 }
 
-/// What is measured.
+/// The metrics in `result.json`, with their units.
 pub(super) const METRICS: &[Metric] = &[
     metric("time_to_complete_s", "s"),
     metric("from_kill_s", "s"),
@@ -47,31 +47,31 @@ const SERVERS_BYTES_MAX: u64 = 20 << 30;
 
 /// What servers had used.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Used {
+pub(super) struct ServersUsage {
     /// Processor seconds of each, by its position.
     pub cpu_s: BTreeMap<usize, f64>,
     /// The most memory that each of them ever had, by its position.
     pub rss_max_bytes: BTreeMap<usize, u64>,
 }
 
-impl Used {
+impl ServersUsage {
     /// Processor seconds of all since then; of servers that were started since, all of theirs.
-    pub fn cpu_s_since(&self, before: &Self, mode: Mode) -> f64 {
+    pub fn cpu_s_since(&self, before: &Self, mode: FailureMode) -> f64 {
         let earlier = |member: &usize| match mode {
-            Mode::Warm => before.cpu_s.get(member).copied().unwrap_or_default(),
-            Mode::Cold => 0.0,
+            FailureMode::Warm => before.cpu_s.get(member).copied().unwrap_or_default(),
+            FailureMode::Cold => 0.0,
         };
         self.cpu_s.iter().map(|(member, cpu_s)| cpu_s - earlier(member)).sum()
     }
 
     /// The most memory of each server, whether of the process that it was before or of the one that it is.
-    pub fn memory_with(&self, before: &Self) -> Memory {
+    pub fn memory_with(&self, before: &Self) -> ServersMemory {
         let mut all = before.rss_max_bytes.clone();
         for (member, bytes) in &self.rss_max_bytes {
             let most = all.entry(*member).or_default();
             *most = (*most).max(*bytes);
         }
-        Memory {
+        ServersMemory {
             most_bytes: all.values().copied().max().unwrap_or_default(),
             together_bytes: all.values().sum(),
         }
@@ -80,7 +80,7 @@ impl Used {
 
 /// The most memory that servers ever had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Memory {
+pub(super) struct ServersMemory {
     /// Of the largest one.
     pub most_bytes: u64,
     /// Of all of them, each at its largest.
@@ -89,20 +89,20 @@ pub(super) struct Memory {
 
 /// What a failover has shown. Times in seconds are since the kill.
 #[derive(Debug)]
-pub(super) struct Shown {
-    pub mode: Mode,
+pub(super) struct FailoverFigures {
+    pub mode: FailureMode,
     /// Allocations that run or have ended.
     pub tasks: u32,
     /// When servers were started again; 0 where none is.
     pub started_s: f64,
-    pub times: Times,
+    pub times: RecoveryTimes,
     /// When the last of the servers first answered what has ended, if anything has.
     pub first_answer_s: Option<f64>,
-    pub probed: Probed,
+    pub probed: PlacementProbes,
     /// By agents, until all was known again.
     pub sent_bytes: u64,
     pub cpu_s: f64,
-    pub memory: Memory,
+    pub memory: ServersMemory,
     pub connections: u32,
     /// Sessions that dead servers had, and that were opened since.
     pub moved: u32,
@@ -111,10 +111,11 @@ pub(super) struct Shown {
     pub wrong: Vec<String>,
 }
 
-impl Shown {
+impl FailoverFigures {
     /// As a result; `timed` says whether it may take too long, or too much memory.
-    pub fn outcome(self, plots: Vec<Plot>, timed: bool) -> Outcome {
-        let mut outcome = Outcome { metrics: self.metrics(), notes: self.notes(), ..Outcome::default() };
+    pub fn outcome(self, plots: Vec<Plot>, timed: bool) -> RunOutcome {
+        let mut outcome =
+            RunOutcome { metrics: self.metrics(), notes: self.notes(), ..RunOutcome::default() };
         let more = self.wrong.len().saturating_sub(NAMED_MAX);
         outcome.failures = self.failures();
         if timed {
@@ -129,8 +130,8 @@ impl Shown {
     /// When the clock of the experiment begins.
     fn origin_s(&self) -> f64 {
         match self.mode {
-            Mode::Warm => self.times.elected_s,
-            Mode::Cold => self.started_s,
+            FailureMode::Warm => self.times.elected_s,
+            FailureMode::Cold => self.started_s,
         }
     }
 
@@ -164,8 +165,8 @@ impl Shown {
 
     fn notes(&self) -> Vec<String> {
         let origin = match self.mode {
-            Mode::Warm => "times run from the moment that a server named the new leader",
-            Mode::Cold => "times run from the start of the servers",
+            FailureMode::Warm => "times run from the moment that a server named the new leader",
+            FailureMode::Cold => "times run from the start of the servers",
         };
         vec![
             format!(
@@ -180,8 +181,8 @@ impl Shown {
 
     fn failures(&self) -> Vec<String> {
         let Self { moved, opened, .. } = self;
-        let told = || format!("agents have opened {opened} sessions, and dead servers had {moved}");
-        (*opened > u64::from(*moved)).then(told).into_iter().collect()
+        let text = || format!("agents have opened {opened} sessions, and dead servers had {moved}");
+        (*opened > u64::from(*moved)).then(text).into_iter().collect()
     }
 
     /// The aims of a full run that it has missed.
@@ -189,11 +190,11 @@ impl Shown {
         let from_kill_s = self.times.all_s();
         let complete_s = (from_kill_s - self.origin_s()).max(0.0);
         let times = match self.mode {
-            Mode::Warm => vec![
+            FailureMode::Warm => vec![
                 ("the election of another leader", complete_s, WARM_S_MAX),
                 ("the kill of the leader", from_kill_s, WARM_FROM_KILL_S_MAX),
             ],
-            Mode::Cold => vec![("the start of the servers", complete_s, COLD_S_MAX)],
+            FailureMode::Cold => vec![("the start of the servers", complete_s, COLD_S_MAX)],
         };
         let late = times.into_iter().filter(|(_, seconds, max)| seconds > max);
         let late = late.map(|(what, seconds, max)| {
@@ -214,19 +215,24 @@ impl Shown {
 mod tests {
     use super::*;
 
-    fn shown(mode: Mode, started_s: f64) -> Shown {
-        let times =
-            Times { elected_s: 2.0, reconnected_s: 2.5, confirmed_s: 3.0, complete_s: 3.5, placed_s: 1.9 };
-        Shown {
+    fn figures(mode: FailureMode, started_s: f64) -> FailoverFigures {
+        let times = RecoveryTimes {
+            elected_s: 2.0,
+            reconnected_s: 2.5,
+            confirmed_s: 3.0,
+            complete_s: 3.5,
+            placed_s: 1.9,
+        };
+        FailoverFigures {
             mode,
             tasks: 300,
             started_s,
             times,
             first_answer_s: Some(1.5),
-            probed: Probed::default(),
+            probed: PlacementProbes::default(),
             sent_bytes: 7,
             cpu_s: 1.0,
-            memory: Memory { most_bytes: 9, together_bytes: 20 },
+            memory: ServersMemory { most_bytes: 9, together_bytes: 20 },
             connections: 3,
             moved: 10,
             opened: 10,
@@ -236,28 +242,33 @@ mod tests {
 
     #[test]
     fn the_clock_begins_with_the_new_leader_or_with_the_servers() {
-        let warm = shown(Mode::Warm, 0.0).outcome(Vec::new(), true).metrics;
+        let warm = figures(FailureMode::Warm, 0.0).outcome(Vec::new(), true).metrics;
         let names = ["time_to_complete_s", "from_kill_s", "election_s", "first_placement_s", "tasks_per_s"];
         assert_eq!(names.map(|name| warm[name]), [1.5, 3.5, 2.0, 0.0, 200.0]);
-        let cold = shown(Mode::Cold, 0.5).outcome(Vec::new(), true).metrics;
+        let cold = figures(FailureMode::Cold, 0.5).outcome(Vec::new(), true).metrics;
         assert_eq!(names.map(|name| cold[name]), [3.0, 3.5, 1.5, 1.4, 100.0]);
         assert_eq!((cold["first_history_answer_s"], cold["reconnected_s"]), (1.0, 2.0));
     }
 
     #[test]
     fn only_agents_of_dead_servers_may_connect_anew() {
-        assert!(shown(Mode::Warm, 0.0).outcome(Vec::new(), true).failures.is_empty());
-        let moved = Shown { opened: 11, ..shown(Mode::Warm, 0.0) };
+        assert!(figures(FailureMode::Warm, 0.0).outcome(Vec::new(), true).failures.is_empty());
+        let moved = FailoverFigures { opened: 11, ..figures(FailureMode::Warm, 0.0) };
         let expected = "agents have opened 11 sessions, and dead servers had 10";
         assert_eq!(moved.outcome(Vec::new(), true).failures, [expected]);
     }
 
     #[test]
     fn a_full_run_that_takes_too_long_or_too_much_names_the_aims_that_it_missed() {
-        let times =
-            Times { elected_s: 2.0, reconnected_s: 2.5, confirmed_s: 3.0, complete_s: 4.25, placed_s: 1.9 };
-        let memory = Memory { most_bytes: 5 << 30, together_bytes: 21 << 30 };
-        let late = || Shown { times, memory, ..shown(Mode::Warm, 0.0) };
+        let times = RecoveryTimes {
+            elected_s: 2.0,
+            reconnected_s: 2.5,
+            confirmed_s: 3.0,
+            complete_s: 4.25,
+            placed_s: 1.9,
+        };
+        let memory = ServersMemory { most_bytes: 5 << 30, together_bytes: 21 << 30 };
+        let late = || FailoverFigures { times, memory, ..figures(FailureMode::Warm, 0.0) };
         let named = [
             "all was as it should be 2.2 s after the election of another leader, more than 2 s",
             "all was as it should be 4.2 s after the kill of the leader, more than 4 s",
@@ -267,8 +278,8 @@ mod tests {
         assert_eq!(late().outcome(Vec::new(), true).failures, named);
         assert_eq!(late().outcome(Vec::new(), false).failures, [""; 0]);
         let cold = |complete_s| {
-            let times = Times { complete_s, ..times };
-            Shown { times, ..shown(Mode::Cold, 0.5) }.outcome(Vec::new(), true).failures
+            let times = RecoveryTimes { complete_s, ..times };
+            FailoverFigures { times, ..figures(FailureMode::Cold, 0.5) }.outcome(Vec::new(), true).failures
         };
         assert_eq!(cold(15.5), [""; 0]);
         assert_eq!(
@@ -279,19 +290,23 @@ mod tests {
 
     #[test]
     fn memory_is_that_of_each_server_at_its_largest() {
-        let used =
-            |rss: &[(usize, u64)]| Used { rss_max_bytes: rss.iter().copied().collect(), ..Used::default() };
+        let used = |rss: &[(usize, u64)]| ServersUsage {
+            rss_max_bytes: rss.iter().copied().collect(),
+            ..ServersUsage::default()
+        };
         let before = used(&[(0, 7), (1, 3), (2, 4)]);
         let memory = used(&[(1, 5), (2, 2)]).memory_with(&before);
-        assert_eq!(memory, Memory { most_bytes: 7, together_bytes: 16 });
+        assert_eq!(memory, ServersMemory { most_bytes: 7, together_bytes: 16 });
     }
 
     #[test]
     fn processors_are_counted_from_the_failure_on() {
-        let used =
-            |cpu_s: &[(usize, f64)]| Used { cpu_s: cpu_s.iter().copied().collect(), ..Used::default() };
+        let used = |cpu_s: &[(usize, f64)]| ServersUsage {
+            cpu_s: cpu_s.iter().copied().collect(),
+            ..ServersUsage::default()
+        };
         let (before, after) = (used(&[(0, 5.0), (1, 4.0)]), used(&[(1, 6.0)]));
-        assert_eq!(after.cpu_s_since(&before, Mode::Warm), 2.0);
-        assert_eq!(after.cpu_s_since(&before, Mode::Cold), 6.0);
+        assert_eq!(after.cpu_s_since(&before, FailureMode::Warm), 2.0);
+        assert_eq!(after.cpu_s_since(&before, FailureMode::Cold), 6.0);
     }
 }

@@ -1,4 +1,4 @@
-//! What has ended before: some of it is read before the failure, and must be read again just so.
+//! Allocations that ended before the failure: some are read before it, and must read the same afterwards.
 
 use std::{
     path::Path,
@@ -22,8 +22,8 @@ use crate::{
 /// Jobs whose allocations are read, and of each the allocations that are read one by one.
 const JOBS: usize = 20;
 const ALLOCS: usize = 3;
-/// Before a server that is not there, or not yet ready, is asked again.
-const ASK_AGAIN: Duration = Duration::from_millis(5);
+/// Between two requests to a server that does not answer, or is not ready.
+const RETRY_EVERY: Duration = Duration::from_millis(5);
 /// A server that has not answered by then never will.
 const ANSWER_MAX: Duration = Duration::from_secs(300);
 /// How old a saved history may be: servers forget jobs four hours after their end, and a run takes some of that.
@@ -33,9 +33,9 @@ const DIFFERENCE_CHARS_MAX: usize = 300;
 
 /// Answers that were read before.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Recorded(Vec<(String, Value)>);
+pub(super) struct RecordedAnswers(Vec<(String, Value)>);
 
-impl Recorded {
+impl RecordedAnswers {
     /// Reads some of the jobs that have ended, of so many.
     pub async fn read(target: &Target, jobs: u32, seed: u64) -> Result<Self, RunError> {
         let (mut connection, mut random) = (Connection::open(target).await?, Random::new(seed));
@@ -58,11 +58,11 @@ impl Recorded {
 
     /// Reads all of it from a server, from the moment on that it answers; seconds from `since` to its first answer, none where
     /// there is nothing to read, and what is wrong with its answers.
-    pub async fn compare(self, target: Target, since: Instant) -> Compared {
-        let mut compared = Compared::default();
+    pub async fn compare(self, target: Target, since: Instant) -> HistoryCheck {
+        let mut compared = HistoryCheck::default();
         let mut connection = None;
         for (path, before) in self.0 {
-            match ask(&target, &mut connection, &path, since).await {
+            match request(&target, &mut connection, &path, since).await {
                 None => {
                     compared.wrong.push(format!("{path}: no answer after {ANSWER_MAX:?}"));
                     return compared;
@@ -79,14 +79,14 @@ impl Recorded {
 
 /// What a server answers of the past.
 #[derive(Debug, Default)]
-pub(super) struct Compared {
+pub(super) struct HistoryCheck {
     /// Its first answer, in seconds.
     pub first_s: Option<f64>,
     pub wrong: Vec<String>,
 }
 
-/// The first answer that is one: a server that is not there, or says that it is not ready, gives none.
-async fn ask(
+/// The first valid answer: a server that is not there, or not ready, gives none.
+async fn request(
     target: &Target,
     connection: &mut Option<Connection>,
     path: &str,
@@ -110,7 +110,7 @@ async fn ask(
                 return Some(serde_json::from_slice(&reply.body).map_err(|error| error.to_string()));
             }
         }
-        sleep(ASK_AGAIN).await;
+        sleep(RETRY_EVERY).await;
     }
     None
 }
@@ -143,7 +143,7 @@ fn difference(path: &str, before: &Value, now: &Result<Value, String>) -> Option
     }
 }
 
-/// The first place in which two values differ.
+/// The path at which two values differ first.
 fn at(before: &Value, now: &Value) -> Option<String> {
     if before == now {
         return None;
@@ -157,17 +157,17 @@ fn at(before: &Value, now: &Value) -> Option<String> {
             })
         }
         (Value::Array(before), Value::Array(now)) if before.len() == now.len() => {
-            (0..).zip(before.iter().zip(now)).find_map(|(place, (before, now)): (usize, _)| {
-                at(before, now).map(|below| format!(" {place}{below}"))
+            (0..).zip(before.iter().zip(now)).find_map(|(index, (before, now)): (usize, _)| {
+                at(before, now).map(|below| format!(" {index}{below}"))
             })
         }
         _ => None,
     };
-    let told = || {
-        let told = format!(": was {before}, is {now}");
-        told.chars().take(DIFFERENCE_CHARS_MAX).collect()
+    let summary = || {
+        let summary = format!(": was {before}, is {now}");
+        summary.chars().take(DIFFERENCE_CHARS_MAX).collect()
     };
-    Some(below.unwrap_or_else(told))
+    Some(below.unwrap_or_else(summary))
 }
 
 /// Jobs that have so many allocations in all.
@@ -181,7 +181,7 @@ pub(super) fn is_too_old(file: &Path) -> bool {
     saved_at.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > SAVED_FOR))
 }
 
-/// Puts a saved history in the place of the state of an empty cluster.
+/// Restores a saved history into an empty cluster.
 pub(super) fn restore(run: &Run<'_>, cluster: &Cluster, file: &Path) -> Result<(), RunError> {
     snapshot(run, cluster, &["restore".as_ref(), "--yes".as_ref(), file.as_os_str()])
 }
@@ -198,8 +198,8 @@ fn snapshot(run: &Run<'_>, cluster: &Cluster, args: &[&std::ffi::OsStr]) -> Resu
     command.args(["operator", "snapshot"]).args(args);
     command.env("BERTH_ADDR", cluster.target.address.to_string());
     let done = command.output().map_err(|error| failed(error.to_string()))?;
-    let told = || String::from_utf8_lossy(&done.stderr).trim().to_owned();
-    if done.status.success() { Ok(()) } else { Err(failed(told())) }
+    let summary = || String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    if done.status.success() { Ok(()) } else { Err(failed(summary())) }
 }
 
 #[cfg(test)]
@@ -225,8 +225,8 @@ mod tests {
         let before = json!([{"ID": "a", "TaskStates": {"task": {"Failed": false}}}]);
         assert_eq!(difference("/v1/x", &before, &Ok(before.clone())), None);
         let now = json!([{"ID": "a", "TaskStates": {"task": {"Failed": true}}}]);
-        let told = difference("/v1/x", &before, &Ok(now)).unwrap();
-        assert_eq!(told, "/v1/x 0 TaskStates task Failed: was false, is true");
+        let summary = difference("/v1/x", &before, &Ok(now)).unwrap();
+        assert_eq!(summary, "/v1/x 0 TaskStates task Failed: was false, is true");
         assert!(difference("/v1/x", &before, &Err("404: no".to_owned())).is_some());
     }
 

@@ -7,20 +7,20 @@ mod drive;
 mod figures;
 mod history;
 mod load;
-mod looks;
+mod observer;
 mod probe;
 mod state;
 
 use std::path::Path;
 
 use super::{
-    Experiment, Kind, Outcome, Param, Run, RunError,
-    cluster::{ClusterAsk, NodesAsk, on_cluster},
+    Experiment, Param, ParamKind, Run, RunError, RunOutcome,
+    cluster::{ClusterParams, NodesParams, on_cluster},
     params::same,
 };
 
-pub(super) use load::{ACTIVE, active, node_room};
-pub(super) use state::{Sums, sums};
+pub(super) use load::{ACTIVE, active, node_resources};
+pub(super) use state::{AllocCounts, sums};
 
 /// Its row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -29,37 +29,37 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     params: &[
         Param {
             name: "mode",
-            kind: Kind::Choice(&[WARM, COLD]),
+            kind: ParamKind::Choice(&[WARM, COLD]),
             about: "warm: the leader is killed; cold: all servers are, and start again from their disks",
             defaults: same(WARM),
         },
         Param {
             name: "nodes",
-            kind: Kind::Count { min: SERVERS as u64, max: 200_000 },
+            kind: ParamKind::Count { min: SERVERS as u64, max: 200_000 },
             about: "Simulated nodes, spread over the servers",
             defaults: ["300", "5000", "40000"],
         },
         Param {
             name: "active-per-node",
-            kind: Kind::Count { min: 1, max: 100 },
+            kind: ParamKind::Count { min: 1, max: 100 },
             about: "Running allocations per node, in jobs of 200 with 10 labels",
             defaults: same("10"),
         },
         Param {
             name: "completed-per-node",
-            kind: Kind::Count { min: 0, max: 1_000 },
+            kind: ParamKind::Count { min: 0, max: 1_000 },
             about: "Ended allocations per node, of batch jobs of 200",
             defaults: ["10", "100", "100"],
         },
         Param {
             name: "tls-connections",
-            kind: Kind::Count { min: 0, max: 12_000 },
+            kind: ParamKind::Count { min: 0, max: 12_000 },
             about: "Agent connections over TLS that the nodes share; 0 for a few without TLS",
             defaults: same("0"),
         },
         Param {
             name: "history",
-            kind: Kind::Text("FILE"),
+            kind: ParamKind::Text("FILE"),
             about: "Snapshot with the ended allocations: restored if the file exists, else saved there",
             defaults: same(""),
         },
@@ -73,16 +73,16 @@ const COLD: &str = "cold";
 /// Servers of the cluster.
 const SERVERS: u32 = 3;
 
-/// What fails.
+/// Which servers are killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum FailureMode {
     /// The leader.
     Warm,
     /// All servers.
     Cold,
 }
 
-fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+fn run(run: &Run<'_>) -> Result<RunOutcome, RunError> {
     run.needs_own_server()?;
     let tls_connections = run.params.count_u32("tls-connections");
     if tls_connections > run.params.count_u32("nodes") {
@@ -98,15 +98,15 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
                       and the run makes it again";
         return Err(run.params.refuse("history", reason).into());
     }
-    let ask = ClusterAsk {
-        nodes: NodesAsk::none(),
+    let cluster_params = ClusterParams {
+        nodes: NodesParams::none(),
         servers: SERVERS,
         server: Vec::new(),
         secure: tls_connections > 0,
     };
-    on_cluster(run, &ask, async |cluster| drive::drive(run, cluster).await, async |_| Ok(()))
+    on_cluster(run, &cluster_params, async |cluster| drive::drive(run, cluster).await, async |_| Ok(()))
 }
 
-fn mode(run: &Run<'_>) -> Mode {
-    if run.params.text("mode") == Some(COLD) { Mode::Cold } else { Mode::Warm }
+fn mode(run: &Run<'_>) -> FailureMode {
+    if run.params.text("mode") == Some(COLD) { FailureMode::Cold } else { FailureMode::Warm }
 }

@@ -15,15 +15,15 @@ use super::load::{self, PROBES};
 use crate::run::{
     RunError, Target,
     client::{JobIds, JobTemplate},
-    http::{Connection, Reply},
+    http::{Connection, HttpReply},
     restart::is_recovering,
 };
 
 /// Between two probes.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Before a server that is not there is asked again, and before it is looked again whether a probe runs.
-const ASK_AGAIN: Duration = Duration::from_millis(5);
-/// Probes at most. A node has room for one.
+/// Between two requests to a server that does not answer, and between two polls of whether a probe runs.
+const RETRY_EVERY: Duration = Duration::from_millis(5);
+/// Probes at most. One fits on a node.
 const PROBES_MAX: u32 = 200;
 /// A write that is not answered by then has no answer.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ const NAMED_MAX: usize = 5;
 
 /// What became of the probes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Probed {
+pub(super) struct PlacementProbes {
     /// From the failure to when the first was seen to run, in seconds.
     pub first_s: Option<f64>,
     /// How many were registered, and seen to run.
@@ -48,25 +48,25 @@ pub(super) struct Probed {
 }
 
 /// A client at work.
-pub(super) struct Probes {
+pub(super) struct ProbeClient {
     stop: watch::Sender<bool>,
     first: watch::Receiver<Option<f64>>,
-    work: JoinHandle<Probed>,
+    work: JoinHandle<PlacementProbes>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct AllocListed {
+struct ProbeAlloc {
     client_status: String,
 }
 
-impl Probes {
+impl ProbeClient {
     /// Begins on a server, which may not be there yet; times are seconds since `since`.
     pub fn start(target: Target, nodes: u32, since: Instant) -> Self {
         let (stop, stopped) = watch::channel(false);
         let (sender, first) = watch::channel(None);
         let (template, most) = (load::probe(), PROBES_MAX.min(nodes));
-        let client = Client { target, since, most, stopped, first: sender, template, connection: None };
+        let client = Prober { target, since, most, stopped, first: sender, template, connection: None };
         Self { stop, first, work: tokio::spawn(client.work()) }
     }
 
@@ -76,13 +76,13 @@ impl Probes {
     }
 
     /// No more of them.
-    pub async fn stop(self) -> Probed {
+    pub async fn stop(self) -> PlacementProbes {
         let _ = self.stop.send(true);
         self.work.await.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))
     }
 }
 
-struct Client {
+struct Prober {
     target: Target,
     since: Instant,
     most: u32,
@@ -92,9 +92,9 @@ struct Client {
     connection: Option<Connection>,
 }
 
-impl Client {
-    async fn work(mut self) -> Probed {
-        let mut probed = Probed::default();
+impl Prober {
+    async fn work(mut self) -> PlacementProbes {
+        let mut probed = PlacementProbes::default();
         for number in 0..self.most {
             if *self.stopped.borrow() {
                 break;
@@ -121,13 +121,13 @@ impl Client {
     }
 
     /// Whether it was accepted, even after some tries that nobody has answered.
-    async fn write(&mut self, id: &str, probed: &mut Probed) -> bool {
+    async fn write(&mut self, id: &str, probed: &mut PlacementProbes) -> bool {
         let body = self.template.body(id);
         loop {
             if *self.stopped.borrow() || probed.wrong.len() >= NAMED_MAX {
                 return false;
             }
-            match self.ask(Method::PUT, "/v1/jobs", body.clone()).await {
+            match self.request(Method::PUT, "/v1/jobs", body.clone()).await {
                 Ok(reply) if reply.status.is_success() => return true,
                 Ok(reply) if is_recovering(&reply) => {}
                 Ok(reply) => {
@@ -140,39 +140,39 @@ impl Client {
                     self.connection = None;
                 }
             }
-            sleep(ASK_AGAIN).await;
+            sleep(RETRY_EVERY).await;
         }
     }
 
     async fn until_running(&mut self, id: &str) -> bool {
         let (path, begun) = (format!("/v1/job/{id}/allocations"), Instant::now());
         while begun.elapsed() < RUNNING_MAX {
-            match self.ask(Method::GET, &path, Bytes::new()).await {
+            match self.request(Method::GET, &path, Bytes::new()).await {
                 Ok(reply) => {
-                    let allocs: Vec<AllocListed> = serde_json::from_slice(&reply.body).unwrap_or_default();
+                    let allocs: Vec<ProbeAlloc> = serde_json::from_slice(&reply.body).unwrap_or_default();
                     if allocs.iter().any(|alloc| alloc.client_status == "running") {
                         return true;
                     }
                 }
                 Err(_) => self.connection = None,
             }
-            sleep(ASK_AGAIN).await;
+            sleep(RETRY_EVERY).await;
         }
         false
     }
 
     /// Asks on the connection that there is, or a new one.
-    async fn ask(&mut self, method: Method, path: &str, body: Bytes) -> Result<Reply, RunError> {
+    async fn request(&mut self, method: Method, path: &str, body: Bytes) -> Result<HttpReply, RunError> {
         let mut open = match self.connection.take().filter(|open| !open.is_closed()) {
             Some(open) => open,
             None => Connection::open(&self.target).await?,
         };
-        let asked = timeout(ANSWER_MAX, open.exchange(method, path, body)).await;
+        let answered = timeout(ANSWER_MAX, open.exchange(method, path, body)).await;
         self.connection = Some(open);
         let late = |_| RunError::Http {
             doing: format!("ask for {path}"),
             reason: format!("no answer in {ANSWER_MAX:?}"),
         };
-        asked.map_err(late)?
+        answered.map_err(late)?
     }
 }

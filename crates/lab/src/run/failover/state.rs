@@ -9,9 +9,9 @@ use crate::run::{RunError, Target, client::JobIds, http::Connection};
 /// Jobs that are named of those whose allocations are not what they were, for people.
 const NAMED_MAX: usize = 5;
 
-/// The allocations of all jobs of a kind, by how they fare.
+/// The allocations of all jobs of a kind, counted by status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::run) struct Sums {
+pub(in crate::run) struct AllocCounts {
     pub jobs: u64,
     pub running: u64,
     pub complete: u64,
@@ -23,19 +23,19 @@ pub(in crate::run) struct Sums {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct JobListed {
-    job_summary: SummaryListed,
+struct JobRow {
+    job_summary: SummaryRow,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct SummaryListed {
-    summary: BTreeMap<String, GroupListed>,
+struct SummaryRow {
+    summary: BTreeMap<String, GroupCounts>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct GroupListed {
+struct GroupCounts {
     queued: u64,
     complete: u64,
     failed: u64,
@@ -46,13 +46,13 @@ struct GroupListed {
 }
 
 /// Reads the sums of all jobs of these ids.
-pub(in crate::run) async fn sums(connection: &mut Connection, ids: JobIds) -> Result<Sums, RunError> {
-    let jobs: Vec<JobListed> = connection.list(&format!("/v1/jobs?prefix={}&", ids.prefix())).await?;
+pub(in crate::run) async fn sums(connection: &mut Connection, ids: JobIds) -> Result<AllocCounts, RunError> {
+    let jobs: Vec<JobRow> = connection.list(&format!("/v1/jobs?prefix={}&", ids.prefix())).await?;
     Ok(add_up(&jobs))
 }
 
-fn add_up(jobs: &[JobListed]) -> Sums {
-    let mut sums = Sums { jobs: jobs.len() as u64, ..Sums::default() };
+fn add_up(jobs: &[JobRow]) -> AllocCounts {
+    let mut sums = AllocCounts { jobs: jobs.len() as u64, ..AllocCounts::default() };
     for group in jobs.iter().flat_map(|job| job.job_summary.summary.values()) {
         sums.running += group.running;
         sums.complete += group.complete;
@@ -64,7 +64,7 @@ fn add_up(jobs: &[JobListed]) -> Sums {
 
 /// Which allocations of a job run: how many, and the sum of their ids, in which any other set shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Runs {
+struct JobRuns {
     count: u32,
     ids: u128,
     /// Allocations that are desired to run and do not.
@@ -73,15 +73,15 @@ struct Runs {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct AllocListed {
+struct AllocRow {
     #[serde(rename = "ID")]
     id: String,
     desired_status: String,
     client_status: String,
 }
 
-impl Runs {
-    fn of(allocs: &[AllocListed]) -> Self {
+impl JobRuns {
+    fn of(allocs: &[AllocRow]) -> Self {
         let mut runs = Self::default();
         for alloc in allocs.iter().filter(|alloc| alloc.desired_status == "run") {
             if alloc.client_status == "running" {
@@ -98,17 +98,17 @@ impl Runs {
 
 /// Which allocations run, job by job.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Running(Vec<Runs>);
+pub(super) struct RunningAllocs(Vec<JobRuns>);
 
-impl Running {
+impl RunningAllocs {
     /// Reads those of so many jobs.
     pub async fn read(target: &Target, ids: JobIds, jobs: u32) -> Result<Self, RunError> {
         let mut connection = Connection::open(target).await?;
         let mut all = Vec::with_capacity(jobs as usize);
         for number in 0..jobs {
             let path = format!("/v1/job/{}/allocations", ids.id(number));
-            let (allocs, _) = connection.get::<Vec<AllocListed>>(&path).await?;
-            all.push(Runs::of(&allocs));
+            let (allocs, _) = connection.get::<Vec<AllocRow>>(&path).await?;
+            all.push(JobRuns::of(&allocs));
         }
         Ok(Self(all))
     }
@@ -116,10 +116,10 @@ impl Running {
     /// How they differ from what they were before, for people; none where they do not.
     pub fn unlike(&self, before: &Self, ids: JobIds) -> Option<String> {
         let pairs = (0..).zip(self.0.iter().zip(&before.0)).filter(|(_, (now, before))| now != before);
-        let told: Vec<String> = pairs
+        let differences: Vec<String> = pairs
             .map(|(number, (now, before))| {
                 let others = if now.count == before.count { ", and others" } else { "" };
-                let Runs { count, not_running, .. } = now;
+                let JobRuns { count, not_running, .. } = now;
                 format!(
                     "job {} runs {count} of {}{others}, {not_running} do not",
                     ids.id(number),
@@ -127,9 +127,10 @@ impl Running {
                 )
             })
             .collect();
-        let some = told.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join("; ");
-        (!told.is_empty())
-            .then(|| format!("the allocations of {} jobs are not those that ran before: {some}", told.len()))
+        let some = differences.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join("; ");
+        (!differences.is_empty()).then(|| {
+            format!("the allocations of {} jobs are not those that ran before: {some}", differences.len())
+        })
     }
 }
 
@@ -137,9 +138,9 @@ impl Running {
 mod tests {
     use super::*;
 
-    fn alloc(id: &str, client_status: &str) -> AllocListed {
+    fn alloc(id: &str, client_status: &str) -> AllocRow {
         let [id, desired_status, client_status] = [id, "run", client_status].map(str::to_owned);
-        AllocListed { id, desired_status, client_status }
+        AllocRow { id, desired_status, client_status }
     }
 
     #[test]
@@ -147,7 +148,7 @@ mod tests {
         let ids = JobIds::of(1);
         let running = |allocs: &[(&str, &str)]| {
             let allocs: Vec<_> = allocs.iter().map(|(id, status)| alloc(id, status)).collect();
-            Running(vec![Runs::of(&allocs)])
+            RunningAllocs(vec![JobRuns::of(&allocs)])
         };
         let before = running(&[("0a-1", "running"), ("0b-2", "running")]);
         assert_eq!(running(&[("0b-2", "running"), ("0a-1", "running")]).unlike(&before, ids), None);
@@ -162,7 +163,7 @@ mod tests {
         let job = r#"{"ID": "a", "JobSummary": {"Summary": {
             "one": {"Queued": 1, "Complete": 2, "Failed": 3, "Running": 4, "Starting": 5, "Lost": 6, "Unknown": 7},
             "two": {"Queued": 0, "Complete": 1, "Failed": 0, "Running": 1, "Starting": 0, "Lost": 0, "Unknown": 0}}}}"#;
-        let jobs: Vec<JobListed> = serde_json::from_str(&format!("[{job}]")).unwrap();
-        assert_eq!(add_up(&jobs), Sums { jobs: 1, running: 5, complete: 3, lost: 13, others: 9 });
+        let jobs: Vec<JobRow> = serde_json::from_str(&format!("[{job}]")).unwrap();
+        assert_eq!(add_up(&jobs), AllocCounts { jobs: 1, running: 5, complete: 3, lost: 13, others: 9 });
     }
 }

@@ -1,4 +1,4 @@
-//! The client at work: fills the cluster, asks for instances, and follows what becomes of them.
+//! The client: fills the cluster, requests instances, and follows what becomes of them.
 
 use std::time::{Duration, Instant};
 
@@ -7,30 +7,32 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
-    decisions::Decisions,
-    figures::{self, Measured},
+    decisions::PlacementRequests,
+    figures::{self, RunMeasurements},
     flavors::FLAVORS,
-    plans::{self, Planning},
+    plans::{self, PlanningOverview},
     preload::{fillers, preload},
-    room::{Asks, holders, left, wrong_refusals},
+    refusals::{JobRequests, holders, left, wrong_refusals},
     scenario::Scenario,
     warm_up::warm_up,
 };
 use crate::run::{
-    Outcome, Run, RunError, Target,
-    client::{Clock, Follower, JobIds, JobTemplate, Jobs, Seen, Submission, Topics},
-    cluster::{Child, Cluster},
+    Run, RunError, RunOutcome, Target,
+    client::{
+        EventBatch, EventFollower, FollowedTopics, JobIds, JobTemplate, RunClock, Submission, SubmittedJobs,
+    },
+    cluster::{ChildProcess, Cluster},
     http::Connection,
     profile::Profiling,
-    progress::Counts,
-    watch::Watch,
+    progress::TaskCounts,
+    usage_sampler::UsageSampler,
 };
 
 /// Up to so many requests are sent at once, each on a connection of its own.
 const AT_ONCE_MAX: u32 = 64;
 /// Between two samples of what processes use.
 const SAMPLE_EVERY: Duration = Duration::from_millis(50);
-/// Until whoever waits must have found the room that others have left.
+/// Until what waits must have been placed on resources that others have freed.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
 /// After so long without another decision the run has failed.
 const STALLED_AFTER: Duration = Duration::from_secs(60);
@@ -40,17 +42,17 @@ pub(super) async fn drive(
     run: &Run<'_>,
     scenario: &Scenario,
     cluster: &mut Cluster,
-) -> Result<Outcome, RunError> {
+) -> Result<RunOutcome, RunError> {
     let target = cluster.target.clone();
     let (ids, flavors) = (JobIds::new(), scenario.flavors(run.seed));
     let fillers = if scenario.preload { fillers(scenario, &flavors) } else { Vec::new() };
     configure(&target, scenario.algorithm).await?;
     preload(&target, &fillers).await?;
     warm_up(&target, scenario.planners).await?;
-    let mut follower = Follower::open(&target, Topics::AllocsAndEvals).await?;
-    let watch = Watch::begin(cluster);
-    let profiling = Profiling::begin(run, cluster.children.first().map(Child::pid));
-    let jobs = Jobs {
+    let mut follower = EventFollower::open(&target, FollowedTopics::AllocsAndEvals).await?;
+    let watch = UsageSampler::begin(cluster);
+    let profiling = Profiling::begin(run, cluster.children.first().map(ChildProcess::pid));
+    let jobs = SubmittedJobs {
         ids,
         templates: FLAVORS.iter().map(|flavor| JobTemplate::new(1, flavor.job(1))).collect(),
         kinds: flavors.as_slice().into(),
@@ -58,10 +60,10 @@ pub(super) async fn drive(
         patience: Duration::ZERO,
     };
     let connections = if scenario.requests <= AT_ONCE_MAX { AT_ONCE_MAX } else { run.options.connections };
-    let clock = Clock::start();
+    let clock = RunClock::start();
     let submission = Submission::start(&target, &jobs, connections, clock);
-    let decisions = Decisions::new(ids, scenario.requests);
-    let mut drive = Drive {
+    let decisions = PlacementRequests::new(ids, scenario.requests);
+    let mut drive = HostStateDriver {
         run,
         target: target.clone(),
         clock,
@@ -71,11 +73,11 @@ pub(super) async fn drive(
         decided: (0, Instant::now()),
     };
     drive.until_all_are_decided(&mut follower, cluster).await?;
-    let asks = Asks { ids, flavors: &flavors, fillers: &fillers };
-    let wrong_refusals = drive.wrong_refusals(&mut follower, scenario, &asks).await?;
-    let planning = Planning::of(&plans::read(&target).await?, ids, clock);
-    let Drive { decisions, submission, watch, .. } = drive;
-    let measured = Measured {
+    let job_requests = JobRequests { ids, flavors: &flavors, fillers: &fillers };
+    let wrong_refusals = drive.wrong_refusals(&mut follower, scenario, &job_requests).await?;
+    let planning = PlanningOverview::of(&plans::read(&target).await?, ids, clock);
+    let HostStateDriver { decisions, submission, watch, .. } = drive;
+    let measured = RunMeasurements {
         requests: decisions.requests(),
         submitted: submission.jobs(),
         planning: &planning,
@@ -95,29 +97,29 @@ async fn configure(target: &Target, algorithm: &str) -> Result<(), RunError> {
     connection.write(Method::PUT, "/v1/operator/scheduler/configuration", body).await
 }
 
-struct Drive<'a> {
+struct HostStateDriver<'a> {
     run: &'a Run<'a>,
     target: Target,
-    clock: Clock,
-    decisions: Decisions,
+    clock: RunClock,
+    decisions: PlacementRequests,
     submission: Submission,
-    watch: Watch,
+    watch: UsageSampler,
     /// The most requests that were decided, and since when.
     decided: (usize, Instant),
 }
 
-impl Drive<'_> {
+impl HostStateDriver<'_> {
     async fn until_all_are_decided(
         &mut self,
-        follower: &mut Follower,
+        follower: &mut EventFollower,
         cluster: &mut Cluster,
     ) -> Result<(), RunError> {
         let mut sample = tokio::time::interval(SAMPLE_EVERY);
         while !self.decisions.is_complete() || !self.submission.is_done() {
             tokio::select! {
-                seen = follower.next() => match seen? {
-                    Some(seen) => self.saw(&seen),
-                    None => self.saw(&follower.catch_up().await?),
+                batch = follower.next() => match batch? {
+                    Some(batch) => self.record(&batch),
+                    None => self.record(&follower.catch_up().await?),
                 },
                 more = self.submission.next(), if !self.submission.is_done() => more?,
                 _ = sample.tick() => {
@@ -131,36 +133,36 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// How many refusals were wrong. Where instances end, whoever waits gets some time to find the room that they leave.
+    /// How many refusals were wrong. Where instances end, what waits gets some time to be placed on the resources that they free.
     async fn wrong_refusals(
         &mut self,
-        follower: &mut Follower,
+        follower: &mut EventFollower,
         scenario: &Scenario,
-        asks: &Asks<'_>,
+        job_requests: &JobRequests<'_>,
     ) -> Result<usize, RunError> {
         let first = scenario.first_to_stay();
         let settled_by = Instant::now() + SETTLE_MAX;
         loop {
-            let left = left(scenario.nodes, &holders(&self.target).await?, asks);
-            let (requests, flavors) = (&self.decisions.requests()[first..], &asks.flavors[first..]);
+            let left = left(scenario.nodes, &holders(&self.target).await?, job_requests);
+            let (requests, flavors) = (&self.decisions.requests()[first..], &job_requests.flavors[first..]);
             let wrong = wrong_refusals(requests, flavors, left, scenario.population.is_none());
             let is_final = wrong == 0 || scenario.population.is_none();
             if is_final || Instant::now() > settled_by {
                 return Ok(wrong);
             }
-            let seen = timeout(SAMPLE_EVERY, follower.next()).await;
-            if let Ok(seen) = seen {
-                seen?.into_iter().for_each(|seen| self.saw(&seen));
+            let batch = timeout(SAMPLE_EVERY, follower.next()).await;
+            if let Ok(batch) = batch {
+                batch?.into_iter().for_each(|batch| self.record(&batch));
             }
         }
     }
 
-    fn saw(&mut self, seen: &Seen) {
-        self.decisions.saw(self.clock.now_s(), seen);
+    fn record(&mut self, batch: &EventBatch) {
+        self.decisions.record(self.clock.now_s(), batch);
     }
 
-    fn counts(&self) -> Counts {
-        Counts {
+    fn counts(&self) -> TaskCounts {
+        TaskCounts {
             created: self.submission.acknowledged(),
             placed: self.decisions.placed() as u64,
             running: self.decisions.started() as u64,

@@ -1,13 +1,13 @@
 //! From what was seen to the metrics.
 
 use super::{
-    decisions::Request,
-    plans::{Planned, Planning},
+    decisions::PlacementRequest,
+    plans::{PlanningOverview, RequestPlanning},
     scenario::Scenario,
 };
 use crate::{
-    record::{Stage, TraceLine, mean, percentile},
-    run::{Metric, Outcome, client::JobTimes, watch::ServerUsed},
+    record::{RequestStage, TraceLine, mean, percentile},
+    run::{Metric, RunOutcome, client::JobTimes, usage_sampler::ServerUsage},
 };
 
 const fn metric(name: &'static str, unit: &'static str) -> Metric {
@@ -35,22 +35,22 @@ pub(super) const METRICS: &[Metric] = &[
 ];
 
 /// What is known of a run that went well.
-pub(super) struct Measured<'a> {
+pub(super) struct RunMeasurements<'a> {
     /// By number, as all below.
-    pub requests: &'a [Request],
+    pub requests: &'a [PlacementRequest],
     pub submitted: &'a [JobTimes],
-    pub planning: &'a Planning,
+    pub planning: &'a PlanningOverview,
     pub wrong_refusals: usize,
-    pub used: Option<ServerUsed>,
+    pub used: Option<ServerUsage>,
 }
 
-/// All figures.
-pub(super) fn outcome(scenario: &Scenario, measured: &Measured<'_>) -> Outcome {
-    let mut outcome = Outcome::default();
+/// The outcome of a run, with all metrics.
+pub(super) fn outcome(scenario: &Scenario, measured: &RunMeasurements<'_>) -> RunOutcome {
+    let mut outcome = RunOutcome::default();
     decided(&mut outcome, scenario, measured);
     planned(&mut outcome, measured.planning);
     shares(&mut outcome, measured);
-    if let Some(ServerUsed { before, after }) = measured.used {
+    if let Some(ServerUsage { before, after }) = measured.used {
         let cpu_ms = (after.cpu_s - before.cpu_s) * 1e3 / measured.requests.len() as f64;
         outcome.metrics.insert("server_cpu_ms_per_request", cpu_ms);
     }
@@ -65,8 +65,8 @@ pub(super) fn outcome(scenario: &Scenario, measured: &Measured<'_>) -> Outcome {
 }
 
 /// What clients see.
-fn decided(outcome: &mut Outcome, scenario: &Scenario, measured: &Measured<'_>) {
-    let Measured { requests, submitted, wrong_refusals, .. } = measured;
+fn decided(outcome: &mut RunOutcome, scenario: &Scenario, measured: &RunMeasurements<'_>) {
+    let RunMeasurements { requests, submitted, wrong_refusals, .. } = measured;
     let decided_s = || requests.iter().filter_map(|request| request.decided_s);
     let last_s = decided_s().fold(f64::NAN, f64::max);
     let mut queries_ms: Vec<f64> =
@@ -84,7 +84,7 @@ fn decided(outcome: &mut Outcome, scenario: &Scenario, measured: &Measured<'_>) 
 }
 
 /// What the server reports of its planners.
-fn planned(outcome: &mut Outcome, planning: &Planning) {
+fn planned(outcome: &mut RunOutcome, planning: &PlanningOverview) {
     let [committed, refused] = planning.placements.map(|placements| placements as f64);
     let plans = planning.plans as f64;
     let metrics = &mut outcome.metrics;
@@ -96,16 +96,16 @@ fn planned(outcome: &mut Outcome, planning: &Planning) {
 }
 
 /// Each request with the times of its stages: sent, taken up, planned, decided.
-fn stages<'a>(measured: &'a Measured<'_>) -> impl Iterator<Item = (u32, [f64; 4])> + 'a {
+fn stages<'a>(measured: &'a RunMeasurements<'_>) -> impl Iterator<Item = (u32, [f64; 4])> + 'a {
     let both = measured.requests.iter().zip(measured.submitted);
     both.zip(0_u32..).filter_map(|((request, job), number)| {
-        let Planned { begun_s, ended_s, .. } = *measured.planning.requests.get(&number)?;
+        let RequestPlanning { begun_s, ended_s, .. } = *measured.planning.requests.get(&number)?;
         Some((number, [job.submitted_s, begun_s, ended_s, request.decided_s?]))
     })
 }
 
 /// Where the time of requests went.
-fn shares(outcome: &mut Outcome, measured: &Measured<'_>) {
+fn shares(outcome: &mut RunOutcome, measured: &RunMeasurements<'_>) {
     let mut sums = [0.0; 3];
     for (_, times) in stages(measured) {
         for (sum, pair) in sums.iter_mut().zip(times.windows(2)) {
@@ -118,8 +118,9 @@ fn shares(outcome: &mut Outcome, measured: &Measured<'_>) {
     outcome.metrics.extend(names.into_iter().zip(sums.map(|sum| 100.0 * sum / all)));
 }
 
-fn trace(measured: &Measured<'_>) -> Vec<TraceLine> {
-    let names = [Stage::Submitted, Stage::Planning, Stage::Planned, Stage::Placed];
+fn trace(measured: &RunMeasurements<'_>) -> Vec<TraceLine> {
+    let names =
+        [RequestStage::Submitted, RequestStage::Planning, RequestStage::Planned, RequestStage::Placed];
     let lines = stages(measured).flat_map(|(number, times)| {
         names.into_iter().zip(times).map(move |(stage, at_s)| TraceLine {
             request: number.into(),
@@ -136,8 +137,8 @@ fn trace(measured: &Measured<'_>) -> Vec<TraceLine> {
 mod tests {
     use super::*;
 
-    fn request(decided_s: f64, refused: bool) -> Request {
-        Request { decided_s: Some(decided_s), refused, placed: !refused, started: !refused }
+    fn request(decided_s: f64, refused: bool) -> PlacementRequest {
+        PlacementRequest { decided_s: Some(decided_s), refused, placed: !refused, started: !refused }
     }
 
     #[test]
@@ -154,11 +155,12 @@ mod tests {
         };
         let requests = [request(0.4, false), request(0.5, true)];
         let submitted = [0.0, 0.1].map(|submitted_s| JobTimes { submitted_s, acknowledged_s: 0.2 });
-        let mut planning = Planning { plans: 3, overtaken: 1, refused: 1, ..Planning::default() };
+        let mut planning =
+            PlanningOverview { plans: 3, overtaken: 1, refused: 1, ..PlanningOverview::default() };
         planning.placements = [1, 1];
-        planning.requests.insert(0, Planned::new(0.1, 0.3));
-        planning.requests.insert(1, Planned::new(0.4, 0.5));
-        let measured = Measured {
+        planning.requests.insert(0, RequestPlanning::new(0.1, 0.3));
+        planning.requests.insert(1, RequestPlanning::new(0.4, 0.5));
+        let measured = RunMeasurements {
             requests: &requests,
             submitted: &submitted,
             planning: &planning,

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::{random::Random, run::mock_job::MockJob};
 
-/// Room, of a node or of an instance.
+/// Resources of a node or of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct Capacity {
     pub cpu_mhz: u32,
     pub memory_mb: u32,
     pub disk_mb: u32,
@@ -18,20 +18,20 @@ const GIB_MB: u32 = 1 << 10;
 const TIB_MB: u32 = 1 << 20;
 
 /// A node of 8 processors, 64 GiB and 25 TiB, of which 16, 1.5 and 1.5 times as much may be given away.
-pub(super) const NODE: Room =
-    Room { cpu_mhz: 8 * 16 * VCPU_MHZ, memory_mb: 64 * GIB_MB * 3 / 2, disk_mb: 25 * TIB_MB / 2 * 3 };
+pub(super) const NODE: Capacity =
+    Capacity { cpu_mhz: 8 * 16 * VCPU_MHZ, memory_mb: 64 * GIB_MB * 3 / 2, disk_mb: 25 * TIB_MB / 2 * 3 };
 
 /// The six sizes, smallest first.
-pub(super) const FLAVORS: [Room; 6] = [
-    Room { cpu_mhz: VCPU_MHZ, memory_mb: 64, disk_mb: 64 * GIB_MB },
-    Room { cpu_mhz: VCPU_MHZ, memory_mb: GIB_MB, disk_mb: 256 * GIB_MB },
-    Room { cpu_mhz: 2 * VCPU_MHZ, memory_mb: 4 * GIB_MB, disk_mb: TIB_MB },
-    Room { cpu_mhz: 4 * VCPU_MHZ, memory_mb: 8 * GIB_MB, disk_mb: 2 * TIB_MB },
-    Room { cpu_mhz: 8 * VCPU_MHZ, memory_mb: 16 * GIB_MB, disk_mb: 4 * TIB_MB },
-    Room { cpu_mhz: 16 * VCPU_MHZ, memory_mb: 32 * GIB_MB, disk_mb: 8 * TIB_MB },
+pub(super) const FLAVORS: [Capacity; 6] = [
+    Capacity { cpu_mhz: VCPU_MHZ, memory_mb: 64, disk_mb: 64 * GIB_MB },
+    Capacity { cpu_mhz: VCPU_MHZ, memory_mb: GIB_MB, disk_mb: 256 * GIB_MB },
+    Capacity { cpu_mhz: 2 * VCPU_MHZ, memory_mb: 4 * GIB_MB, disk_mb: TIB_MB },
+    Capacity { cpu_mhz: 4 * VCPU_MHZ, memory_mb: 8 * GIB_MB, disk_mb: 2 * TIB_MB },
+    Capacity { cpu_mhz: 8 * VCPU_MHZ, memory_mb: 16 * GIB_MB, disk_mb: 4 * TIB_MB },
+    Capacity { cpu_mhz: 16 * VCPU_MHZ, memory_mb: 32 * GIB_MB, disk_mb: 8 * TIB_MB },
 ];
 
-impl Room {
+impl Capacity {
     /// What is left of it.
     pub fn minus(self, other: Self) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Room {
         other.cpu_mhz <= self.cpu_mhz && other.memory_mb <= self.memory_mb && other.disk_mb <= self.disk_mb
     }
 
-    /// A job, in Nomad's JSON, of `count` services that ask for this.
+    /// A job, in Nomad's JSON, of `count` services that request this.
     pub fn job(self, count: u32) -> Value {
         MockJob::service(count, [self.cpu_mhz, self.memory_mb, self.disk_mb]).json()
     }

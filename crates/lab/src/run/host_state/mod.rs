@@ -5,14 +5,14 @@ mod decisions;
 mod drive;
 mod figures;
 mod flavors;
-mod picture;
+mod matrix_charts;
 mod plans;
 mod preload;
-mod room;
+mod refusals;
 mod scenario;
 mod warm_up;
 
-use super::{Experiment, Kind, Outcome, Param, Run, RunError, cluster::on_cluster, params::same};
+use super::{Experiment, Param, ParamKind, Run, RunError, RunOutcome, cluster::on_cluster, params::same};
 use scenario::Scenario;
 
 /// Its row in the list.
@@ -22,55 +22,55 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     params: &[
         Param {
             name: "nodes",
-            kind: Kind::Count { min: 1, max: 100_000 },
+            kind: ParamKind::Count { min: 1, max: 100_000 },
             about: "Simulated nodes of 128 vcpus, 96 GiB and 37.5 TiB",
             defaults: ["60", "1000", "1000"],
         },
         Param {
             name: "requests",
-            kind: Kind::Count { min: 2, max: 1_000_000 },
+            kind: ParamKind::Count { min: 2, max: 1_000_000 },
             about: "Requested instances, each a job of its own",
             defaults: same("50"),
         },
         Param {
             name: "schedulers",
-            kind: Kind::Count { min: 1, max: 8 },
+            kind: ParamKind::Count { min: 1, max: 8 },
             about: "Planners of the server",
             defaults: same("2"),
         },
         Param {
             name: "kind",
-            kind: Kind::Choice(&["reread", "cached", "incremental"]),
+            kind: ParamKind::Choice(&["reread", "cached", "incremental"]),
             about: "How planners keep up with the resources that nodes have free",
             defaults: same("incremental"),
         },
         Param {
             name: "preload",
-            kind: Kind::Choice(&["true", "false"]),
+            kind: ParamKind::Choice(&["true", "false"]),
             about: "Fill the cluster beforehand, so that all requests but one fit",
             defaults: same("true"),
         },
         Param {
             name: "flavors",
-            kind: Kind::Choice(&["six", "small"]),
+            kind: ParamKind::Choice(&["six", "small"]),
             about: "Requested sizes: all six, or the two of one vcpu",
             defaults: same("six"),
         },
         Param {
             name: "placement",
-            kind: Kind::Choice(&["pack", "spread"]),
+            kind: ParamKind::Choice(&["pack", "spread"]),
             about: "Which of two nodes with free resources is preferred: the fuller or the emptier one",
             defaults: same("pack"),
         },
         Param {
             name: "churn",
-            kind: Kind::Switch,
+            kind: ParamKind::Switch,
             about: "Once the cluster is three quarters full, delete the oldest instance for each new one",
             defaults: same("false"),
         },
         Param {
             name: "matrix",
-            kind: Kind::Switch,
+            kind: ParamKind::Switch,
             about: "Run the twelve: each kind, with 1 and 2 planners, empty and preloaded",
             defaults: same("false"),
         },
@@ -79,7 +79,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+fn run(run: &Run<'_>) -> Result<RunOutcome, RunError> {
     if run.options.target.is_some() {
         let reason = "it chooses the server's settings: leave out --target";
         return Err(RunError::Start { what: EXPERIMENT.name.to_owned(), reason: reason.to_owned() });
@@ -88,19 +88,19 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     if run.params.switch("matrix") { matrix(run, &scenario) } else { measure(run, &scenario) }
 }
 
-fn measure(run: &Run<'_>, scenario: &Scenario) -> Result<Outcome, RunError> {
+fn measure(run: &Run<'_>, scenario: &Scenario) -> Result<RunOutcome, RunError> {
     let work = async |cluster: &mut _| drive::drive(run, scenario, cluster).await;
     on_cluster(run, &scenario.cluster(), work, async |_| Ok(()))
 }
 
 /// All kinds, with one planner and with two, on an empty cluster and on a full one.
-fn matrix(run: &Run<'_>, base: &Scenario) -> Result<Outcome, RunError> {
-    let mut all = Outcome::default();
+fn matrix(run: &Run<'_>, base: &Scenario) -> Result<RunOutcome, RunError> {
+    let mut all = RunOutcome::default();
     for (planners, preload) in [(1, false), (1, true), (2, false), (2, true)] {
         let mut of_reread = None;
         for kind in ["reread", "cached", "incremental"] {
             let scenario = Scenario { planners, preload, kind: kind.to_owned(), ..base.clone() };
-            run.progress.says(&scenario.name());
+            run.progress.print(&scenario.name());
             let mut outcome = measure(run, &scenario)?;
             let rate = outcome.metrics["requests_per_s"];
             let of_reread = *of_reread.get_or_insert(rate);
@@ -110,7 +110,7 @@ fn matrix(run: &Run<'_>, base: &Scenario) -> Result<Outcome, RunError> {
             (all.series, all.trace) = (outcome.series, outcome.trace);
         }
     }
-    all.series.plots.splice(0..0, picture::of(&all.variants));
+    all.series.plots.splice(0..0, matrix_charts::of(&all.variants));
     all.notes.push("charts of one run show the last of the twelve".to_owned());
     Ok(all)
 }

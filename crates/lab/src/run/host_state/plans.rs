@@ -6,7 +6,7 @@ use berth_api::http::PlanTrace;
 
 use crate::run::{
     RunError, Target,
-    client::{Clock, JobIds},
+    client::{JobIds, RunClock},
     http::Connection,
 };
 
@@ -17,7 +17,7 @@ pub(super) async fn read(target: &Target) -> Result<Vec<PlanTrace>, RunError> {
 
 /// What planners did for one request, seconds since the first one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Planned {
+pub(super) struct RequestPlanning {
     /// The first of them took it up.
     pub begun_s: f64,
     /// The plan was made of which nothing was refused.
@@ -26,7 +26,7 @@ pub(super) struct Planned {
     is_answered: bool,
 }
 
-impl Planned {
+impl RequestPlanning {
     pub fn new(begun_s: f64, ended_s: f64) -> Self {
         Self { begun_s, ended_s, is_answered: false }
     }
@@ -34,9 +34,9 @@ impl Planned {
 
 /// What planners did for the requests.
 #[derive(Debug, Default)]
-pub(super) struct Planning {
+pub(super) struct PlanningOverview {
     /// By the request's number.
-    pub requests: HashMap<u32, Planned>,
+    pub requests: HashMap<u32, RequestPlanning>,
     /// Plans that were made.
     pub plans: usize,
     /// Plans that others overtook while they were made, and that were made again.
@@ -51,15 +51,15 @@ pub(super) struct Planning {
     pub at_once_max: usize,
 }
 
-impl Planning {
+impl PlanningOverview {
     /// Sums up the plans of a run's own requests.
-    pub fn of(plans: &[PlanTrace], ids: JobIds, clock: Clock) -> Self {
+    pub fn of(plans: &[PlanTrace], ids: JobIds, clock: RunClock) -> Self {
         let mut planning = Self::default();
         let mut spans = Vec::new();
         for plan in plans {
             let Some(number) = ids.number(&plan.job_id) else { continue };
             let (begun_s, ended_s) = (clock.at_s(plan.begun_at), clock.at_s(plan.ended_at));
-            let planned = planning.requests.entry(number).or_insert(Planned::new(begun_s, ended_s));
+            let planned = planning.requests.entry(number).or_insert(RequestPlanning::new(begun_s, ended_s));
             if !planned.is_answered {
                 (planned.ended_s, planned.is_answered) = (ended_s, plan.refused == 0);
             }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn plans_are_summed_up_by_request() {
-        let (ids, clock) = (JobIds::new(), Clock::start());
+        let (ids, clock) = (JobIds::new(), RunClock::start());
         let plan = |job: String, begun_at, committed, refused| PlanTrace {
             job_id: job,
             begun_at,
@@ -122,7 +122,7 @@ mod tests {
             plan(ids.id(0), 20, 1, 0),
             plan("preload-0".to_owned(), 11, 1, 0),
         ];
-        let planning = Planning::of(&plans, ids, clock);
+        let planning = PlanningOverview::of(&plans, ids, clock);
         assert_eq!((planning.plans, planning.refused, planning.overtaken), (3, 1, 3));
         assert_eq!((planning.placements, planning.overlapping, planning.at_once_max), ([2, 1], 2, 2));
         let first = planning.requests[&0];

@@ -1,4 +1,4 @@
-//! Fills a cluster, so that each of its nodes has room for exactly one request of one flavor, or for nothing.
+//! Fills a cluster, so that exactly one request of one flavor fits on each of its nodes, or nothing.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    flavors::{FLAVORS, NODE, Room, count},
+    flavors::{Capacity, FLAVORS, NODE, count},
     scenario::Scenario,
 };
 use crate::run::{
     RunError, Target,
-    client::{JobTemplate, Status},
+    client::{AllocStatus, JobTemplate},
     http::Connection,
 };
 
@@ -21,35 +21,36 @@ pub(super) const PREFIX: &str = "preload-";
 
 /// Until all of it must run.
 const RUNNING_MAX: Duration = Duration::from_secs(120);
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// A job that fills nodes, and what each of its allocations holds.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Filler {
+pub(super) struct FillerJob {
     /// Allocations, each on a node of its own.
     pub count: u32,
-    pub room: Room,
+    pub capacity: Capacity,
 }
 
 /// The jobs that fill the cluster, the one that fills whole nodes first: the others then go to what is still empty.
 ///
 /// For each request but one there is a node with exactly its room. The one without is of the largest flavor, so that it fits
 /// nowhere else, and best fit takes nobody else's room.
-pub(super) fn fillers(scenario: &Scenario, flavors: &[usize]) -> Vec<Filler> {
+pub(super) fn fillers(scenario: &Scenario, flavors: &[usize]) -> Vec<FillerJob> {
     let mut slots = count(flavors);
     if let Some(largest) = slots.iter_mut().rev().find(|count| **count > 0) {
         *largest -= 1;
     }
-    let whole = Filler { count: scenario.nodes - scenario.slots(), room: NODE };
-    let rest = FLAVORS.iter().zip(slots).map(|(flavor, count)| Filler { count, room: NODE.minus(*flavor) });
+    let whole = FillerJob { count: scenario.nodes - scenario.slots(), capacity: NODE };
+    let rest =
+        FLAVORS.iter().zip(slots).map(|(flavor, count)| FillerJob { count, capacity: NODE.minus(*flavor) });
     [whole].into_iter().chain(rest).filter(|filler| filler.count > 0).collect()
 }
 
 /// Registers the jobs one after the other, and waits until each runs.
-pub(super) async fn preload(target: &Target, fillers: &[Filler]) -> Result<(), RunError> {
+pub(super) async fn preload(target: &Target, fillers: &[FillerJob]) -> Result<(), RunError> {
     let mut connection = Connection::open(target).await?;
-    for (number, Filler { count, room }) in fillers.iter().enumerate() {
-        let mut job = room.job(*count);
+    for (number, FillerJob { count, capacity }) in fillers.iter().enumerate() {
+        let mut job = capacity.job(*count);
         job["TaskGroups"][0]["Constraints"] = json!([{"Operand": "distinct_hosts", "RTarget": "true"}]);
         let id = format!("{PREFIX}{number}");
         let body = JobTemplate::new(*count, job).body(&id);
@@ -61,16 +62,16 @@ pub(super) async fn preload(target: &Target, fillers: &[Filler]) -> Result<(), R
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Stub {
-    client_status: Status,
+struct PreloadAlloc {
+    client_status: AllocStatus,
 }
 
 async fn wait_until_running(connection: &mut Connection, id: &str, count: u32) -> Result<(), RunError> {
     let begun = Instant::now();
     let path = format!("/v1/job/{id}/allocations");
     loop {
-        let (allocs, _): (Vec<Stub>, _) = connection.get(&path).await?;
-        let running = allocs.iter().filter(|alloc| alloc.client_status == Status::Running).count();
+        let (allocs, _): (Vec<PreloadAlloc>, _) = connection.get(&path).await?;
+        let running = allocs.iter().filter(|alloc| alloc.client_status == AllocStatus::Running).count();
         if running == count as usize {
             return Ok(());
         }
@@ -78,7 +79,7 @@ async fn wait_until_running(connection: &mut Connection, id: &str, count: u32) -
             let message = format!("{running} of {count} allocations of {id} run after {RUNNING_MAX:?}");
             return Err(RunError::Incomplete(message));
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
 }
 
@@ -104,7 +105,7 @@ mod tests {
         assert_eq!(counts, [11, 9, 9, 8, 8, 8, 7]);
         assert_eq!(counts.iter().sum::<u32>(), scenario.nodes);
         for (filler, flavor) in fillers[1..].iter().zip(FLAVORS) {
-            assert_eq!(NODE.minus(filler.room), flavor);
+            assert_eq!(NODE.minus(filler.capacity), flavor);
         }
     }
 }

@@ -1,13 +1,13 @@
-//! One way to run the experiment: who places, what, on which cluster.
+//! One variant of the experiment: its planners, requests and cluster.
 
-use super::flavors::{self, FLAVORS, NODE, Room};
+use super::flavors::{self, Capacity, FLAVORS, NODE};
 use crate::run::{
     Params,
-    cluster::{ClusterAsk, NodesAsk},
+    cluster::{ClusterParams, NodesParams},
     params::ParamError,
 };
 
-/// The part of an empty cluster that requests may ask for, in hundredths: the rest is lost where they do not fit evenly.
+/// The share of an empty cluster that requests may take, in hundredths: the rest is lost where they do not fit evenly.
 const ASKED_PCT_MAX: u64 = 75;
 
 /// One way to run it.
@@ -71,7 +71,7 @@ impl Scenario {
         self.requests - u32::from(self.preload)
     }
 
-    /// Nodes with room for exactly one request when the cluster is preloaded.
+    /// Nodes that fit exactly one request when the cluster is preloaded.
     pub fn slots(&self) -> u32 {
         self.requests - 1
     }
@@ -82,11 +82,11 @@ impl Scenario {
     }
 
     /// The cluster that it needs.
-    pub fn cluster(&self) -> ClusterAsk {
-        let Room { cpu_mhz, memory_mb, disk_mb } = NODE;
+    pub fn cluster(&self) -> ClusterParams {
+        let Capacity { cpu_mhz, memory_mb, disk_mb } = NODE;
         let flags = ["--planners", &self.planners.to_string(), "--host-state", &self.kind];
-        ClusterAsk {
-            nodes: NodesAsk { count: self.nodes, cpu_mhz, memory_mb, disk_mb, behaviour: Vec::new() },
+        ClusterParams {
+            nodes: NodesParams { count: self.nodes, cpu_mhz, memory_mb, disk_mb, behaviour: Vec::new() },
             servers: 1,
             server: flags.map(str::to_owned).into(),
             secure: false,
@@ -98,13 +98,15 @@ impl Scenario {
         flavors::draw(self.requests, self.kinds, seed)
     }
 
-    /// Instances that an empty cluster has room for, however they are spread.
+    /// Instances that fit on an empty cluster, however they are spread.
     fn fitting(&self) -> u32 {
-        let by = |of: fn(&Room) -> u32| {
+        let by = |of: fn(&Capacity) -> u32| {
             let round: u64 = FLAVORS[..self.kinds].iter().map(|flavor| u64::from(of(flavor))).sum();
             u64::from(of(&NODE)) * u64::from(self.nodes) * self.kinds as u64 * ASKED_PCT_MAX / 100 / round
         };
-        let least = by(|room| room.cpu_mhz).min(by(|room| room.memory_mb)).min(by(|room| room.disk_mb));
+        let least = by(|capacity| capacity.cpu_mhz)
+            .min(by(|capacity| capacity.memory_mb))
+            .min(by(|capacity| capacity.disk_mb));
         u32::try_from(least).unwrap_or(u32::MAX)
     }
 }
@@ -140,10 +142,10 @@ mod tests {
 
     #[test]
     fn what_has_no_known_optimum_is_refused() {
-        let told = |given: &[(&str, &str)]| scenario(given).unwrap_err().to_string();
-        assert!(told(&[("nodes", "48")]).starts_with("--nodes 48: 50 requests need"));
-        assert!(told(&[("placement", "spread")]).starts_with("--placement spread: an optimum"));
-        assert!(told(&[("churn", "true")]).starts_with("--churn true: not together"));
+        let message = |given: &[(&str, &str)]| scenario(given).unwrap_err().to_string();
+        assert!(message(&[("nodes", "48")]).starts_with("--nodes 48: 50 requests need"));
+        assert!(message(&[("placement", "spread")]).starts_with("--placement spread: an optimum"));
+        assert!(message(&[("churn", "true")]).starts_with("--churn true: not together"));
         let churn = scenario(&[("preload", "false"), ("churn", "true")]).unwrap();
         assert!(churn.population.is_some_and(|population| population > 7_000));
         assert_eq!((churn.first_to_stay(), scenario(&[]).unwrap().first_to_stay()), (0, 0));

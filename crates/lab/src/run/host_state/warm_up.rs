@@ -9,11 +9,11 @@ use serde_json::json;
 use super::{flavors::FLAVORS, plans};
 use crate::run::{RunError, Target, client::JobTemplate, http::Connection};
 
-/// A job that wants nothing.
+/// A job without allocations.
 const JOB: &str = "warm-up";
 /// Until a planner must have answered.
 const ANSWERED_MAX: Duration = Duration::from_secs(30);
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const POLL_EVERY: Duration = Duration::from_millis(10);
 
 /// Has a node change, at which planners that cache look again, and then has each planner answer an evaluation: they are dealt
 /// to these planners in turn.
@@ -32,11 +32,11 @@ pub(super) async fn warm_up(target: &Target, planners: u32) -> Result<(), RunErr
 
 async fn close_and_open_a_node(connection: &mut Connection) -> Result<(), RunError> {
     #[derive(Deserialize)]
-    struct Node {
+    struct ListedNode {
         #[serde(rename = "ID")]
         id: String,
     }
-    let (nodes, _): (Vec<Node>, _) = connection.get("/v1/nodes?per_page=1").await?;
+    let (nodes, _): (Vec<ListedNode>, _) = connection.get("/v1/nodes?per_page=1").await?;
     for node in nodes {
         let path = format!("/v1/node/{}/eligibility", node.id);
         for eligibility in ["ineligible", "eligible"] {
@@ -59,6 +59,6 @@ async fn wait_until_answered(target: &Target, plans: usize) -> Result<(), RunErr
                 format!("{made} of {plans} evaluations of {JOB} are answered after {ANSWERED_MAX:?}");
             return Err(RunError::Incomplete(message));
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
 }

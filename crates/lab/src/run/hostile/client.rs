@@ -13,7 +13,7 @@ use tokio::{
     time::{MissedTickBehavior, interval, timeout},
 };
 
-use super::ground::Ground;
+use super::attacked_server::AttackedServer;
 use crate::run::{RunError, Target, http::Connection};
 
 /// Between two requests.
@@ -22,16 +22,16 @@ const EVERY: Duration = Duration::from_millis(10);
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// A request that has waited for so long when the attack ends has failed.
 const OPEN_MAX: Duration = Duration::from_secs(1);
-/// Its jobs.
+/// Number of jobs that it writes in turn.
 const JOBS: u64 = 10;
-/// One request of so many comes on a connection of its own, and asks how the server is.
+/// One request of so many comes on a connection of its own, and reads the server's health.
 const HEALTH_EVERY: u64 = 20;
 /// One of so many writes.
 const WRITE_EVERY: u64 = 5;
 
 /// What it has seen.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct ClientReport {
     /// Of each answer, in milliseconds.
     pub waited_ms: Vec<f64>,
     /// Requests without an answer, or with one that is no success; the first of them for people.
@@ -41,11 +41,11 @@ pub(super) struct Seen {
     open_since: Option<Instant>,
 }
 
-impl Seen {
-    fn answered(&mut self, waited: Duration, told: Result<(), String>) {
+impl ClientReport {
+    fn answered(&mut self, waited: Duration, result: Result<(), String>) {
         self.open_since = None;
         self.waited_ms.push(waited.as_secs_f64() * 1e3);
-        if let Err(why) = told {
+        if let Err(why) = result {
             self.failed += 1;
             self.first_failure.get_or_insert(why);
         }
@@ -54,46 +54,47 @@ impl Seen {
     /// With the request that has no answer yet.
     fn with_open(mut self) -> Self {
         if let Some(waited) = self.open_since.map(|since| since.elapsed()) {
-            let told = if waited < OPEN_MAX { Ok(()) } else { Err(format!("no answer for {waited:.1?}")) };
-            self.answered(waited, told);
+            let result = if waited < OPEN_MAX { Ok(()) } else { Err(format!("no answer for {waited:.1?}")) };
+            self.answered(waited, result);
         }
         self
     }
 }
 
 /// The client at work, on a thread of its own: what the attackers compute must not count as the server's delay.
-pub(super) struct Client {
-    seen: Arc<Mutex<Seen>>,
+pub(super) struct WatchedClient {
+    report: Arc<Mutex<ClientReport>>,
     /// None once it ends.
     runtime: Option<Runtime>,
 }
 
-impl Client {
-    /// Begins.
-    pub fn start(ground: &Ground) -> Result<Self, RunError> {
-        let seen = Arc::new(Mutex::new(Seen::default()));
+impl WatchedClient {
+    /// Starts the client on a thread of its own.
+    pub fn start(attacked: &AttackedServer) -> Result<Self, RunError> {
+        let report = Arc::new(Mutex::new(ClientReport::default()));
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| RunError::Http {
             doing: "begin a client that behaves well".to_owned(),
             reason: error.to_string(),
         })?;
-        runtime.spawn(work(ground.target.clone(), seen.clone()));
-        Ok(Self { seen, runtime: Some(runtime) })
+        runtime.spawn(work(attacked.target.clone(), report.clone()));
+        Ok(Self { report, runtime: Some(runtime) })
     }
 
     /// What was seen so far does not count.
     pub fn forget(&self) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        *seen = Seen { open_since: seen.open_since.map(|_| Instant::now()), ..Seen::default() };
+        let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        *report =
+            ClientReport { open_since: report.open_since.map(|_| Instant::now()), ..ClientReport::default() };
     }
 
     /// What it has seen so far.
-    pub fn seen(&self) -> Seen {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone().with_open()
+    pub fn report(&self) -> ClientReport {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).clone().with_open()
     }
 }
 
-impl Drop for Client {
+impl Drop for WatchedClient {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -101,32 +102,36 @@ impl Drop for Client {
     }
 }
 
-async fn work(target: Target, seen: Arc<Mutex<Seen>>) {
+async fn work(target: Target, report: Arc<Mutex<ClientReport>>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut connection = None;
     for number in 0_u64.. {
         ticks.tick().await;
         let begun = Instant::now();
-        seen.lock().unwrap_or_else(PoisonError::into_inner).open_since = Some(begun);
-        let asked = timeout(ANSWER_MAX, ask(&target, &mut connection, number)).await;
-        let told = asked.unwrap_or_else(|_| Err(format!("no answer for {ANSWER_MAX:?}")));
-        if told.is_err() {
+        report.lock().unwrap_or_else(PoisonError::into_inner).open_since = Some(begun);
+        let outcome = timeout(ANSWER_MAX, request_once(&target, &mut connection, number)).await;
+        let result = outcome.unwrap_or_else(|_| Err(format!("no answer for {ANSWER_MAX:?}")));
+        if result.is_err() {
             connection = None;
         }
-        seen.lock().unwrap_or_else(PoisonError::into_inner).answered(begun.elapsed(), told);
+        report.lock().unwrap_or_else(PoisonError::into_inner).answered(begun.elapsed(), result);
     }
 }
 
-async fn ask(target: &Target, kept: &mut Option<Connection>, number: u64) -> Result<(), String> {
+async fn request_once(
+    target: &Target,
+    idle_connection: &mut Option<Connection>,
+    number: u64,
+) -> Result<(), String> {
     let text = |error: RunError| error.to_string();
     let (method, path, body) = request(number);
-    let mut connection = match kept.take() {
+    let mut connection = match idle_connection.take() {
         Some(connection) if !connection.is_closed() && !number.is_multiple_of(HEALTH_EVERY) => connection,
         _ => Connection::open(target).await.map_err(text)?,
     };
     let reply = connection.exchange(method, &path, body).await.map_err(text)?;
-    *kept = Some(connection);
+    *idle_connection = Some(connection);
     if reply.status.is_success() {
         Ok(())
     } else {
@@ -169,11 +174,11 @@ mod tests {
 
     #[test]
     fn a_request_without_an_answer_counts() {
-        let mut seen = Seen::default();
-        seen.answered(Duration::from_millis(3), Ok(()));
-        seen.open_since = Instant::now().checked_sub(Duration::from_secs(2));
-        let seen = seen.with_open();
-        assert_eq!((seen.waited_ms.len(), seen.failed), (2, 1));
-        assert!(seen.first_failure.is_some_and(|why| why.starts_with("no answer for")));
+        let mut report = ClientReport::default();
+        report.answered(Duration::from_millis(3), Ok(()));
+        report.open_since = Instant::now().checked_sub(Duration::from_secs(2));
+        let report = report.with_open();
+        assert_eq!((report.waited_ms.len(), report.failed), (2, 1));
+        assert!(report.first_failure.is_some_and(|why| why.starts_with("no answer for")));
     }
 }

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use super::{attacks::Done, client::Seen, followed::Followed, memory::Memory};
+use super::{attacks::AttackResult, client::ClientReport, follower_log::FollowSummary, memory::MemorySeries};
 use crate::{
     record::{Plot, PlotLine, percentile},
-    run::{Metric, Outcome},
+    run::{Metric, RunOutcome},
 };
 
 const fn metric(name: &'static str, unit: &'static str) -> Metric {
@@ -39,17 +39,17 @@ const LAG_P99_MS_MAX: f64 = 1_000.0;
 
 /// What an attack has shown.
 #[derive(Debug)]
-pub(super) struct Shown {
-    pub done: Done,
-    pub memory: Memory,
+pub(super) struct AttackFigures {
+    pub done: AttackResult,
+    pub memory: MemorySeries,
     /// Seconds from the end of the attack until the memory was given back.
     pub given_back_s: Option<f64>,
-    pub seen: Seen,
+    pub report: ClientReport,
 }
 
-impl Shown {
+impl AttackFigures {
     fn waited_ms(&self) -> Vec<f64> {
-        let mut waited_ms = self.seen.waited_ms.clone();
+        let mut waited_ms = self.report.waited_ms.clone();
         waited_ms.sort_by(f64::total_cmp);
         waited_ms
     }
@@ -64,7 +64,7 @@ impl Shown {
             ("well_behaved_ms_p99", percentile(&waited_ms, 0.99)),
             ("well_behaved_ms_max", percentile(&waited_ms, 1.0)),
             ("well_behaved_requests", Some(waited_ms.len() as f64)),
-            ("well_behaved_failed", Some(self.seen.failed as f64)),
+            ("well_behaved_failed", Some(self.report.failed as f64)),
         ];
         let found = found.into_iter().chain(self.done.followed.iter().flat_map(of_followers));
         found.filter_map(|(name, value)| Some((name, value?))).collect()
@@ -84,8 +84,8 @@ impl Shown {
         {
             failures.push(format!("a client that behaves well waits {p99_ms:.0} ms (99th percentile)"));
         }
-        if let Some(first) = &self.seen.first_failure {
-            failures.push(format!("{} of its requests failed, the first: {first}", self.seen.failed));
+        if let Some(first) = &self.report.first_failure {
+            failures.push(format!("{} of its requests failed, the first: {first}", self.report.failed));
         }
         if let Some(followed) = &self.done.followed {
             let lag_ms = percentile(&followed.lags_ms, 0.99).filter(|ms| timed && *ms > LAG_P99_MS_MAX);
@@ -101,7 +101,7 @@ impl Shown {
 }
 
 /// What was measured of followers of the event stream.
-fn of_followers(followed: &Followed) -> [(&'static str, Option<f64>); 6] {
+fn of_followers(followed: &FollowSummary) -> [(&'static str, Option<f64>); 6] {
     let lags_ms = &followed.lags_ms;
     [
         ("followers_lag_ms_p50", percentile(lags_ms, 0.5)),
@@ -113,7 +113,7 @@ fn of_followers(followed: &Followed) -> [(&'static str, Option<f64>); 6] {
     ]
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for AttackFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let waited_ms = self.waited_ms();
         let given_back = self.given_back_s.map_or_else(|| "never".to_owned(), |s| format!("after {s:.1} s"));
@@ -124,17 +124,17 @@ impl fmt::Display for Shown {
             self.memory.above_idle_bytes() >> 20,
             self.memory.left_bytes() >> 20,
             percentile(&waited_ms, 0.99).unwrap_or_default(),
-            self.seen.failed,
+            self.report.failed,
             waited_ms.len(),
         )
     }
 }
 
 /// Adds an attack to the outcome.
-pub(super) fn add(outcome: &mut Outcome, name: &str, shown: &Shown, timed: bool) {
-    outcome.variants.insert(name.to_owned(), shown.metrics());
-    outcome.notes.push(format!("{name}: {}", shown.done.note));
-    outcome.failures.extend(shown.failures(timed).into_iter().map(|failure| format!("{name}: {failure}")));
+pub(super) fn add(outcome: &mut RunOutcome, name: &str, figures: &AttackFigures, timed: bool) {
+    outcome.variants.insert(name.to_owned(), figures.metrics());
+    outcome.notes.push(format!("{name}: {}", figures.done.note));
+    outcome.failures.extend(figures.failures(timed).into_iter().map(|failure| format!("{name}: {failure}")));
     if outcome.series.plots.is_empty() {
         outcome.series.plots.push(Plot {
             title: "The server's memory".to_owned(),
@@ -143,7 +143,7 @@ pub(super) fn add(outcome: &mut Outcome, name: &str, shown: &Shown, timed: bool)
             ..Plot::default()
         });
     }
-    let line = PlotLine::measured(name, shown.memory.points.clone());
+    let line = PlotLine::measured(name, figures.memory.points.clone());
     outcome.series.plots[0].lines.push(line);
 }
 
@@ -151,25 +151,34 @@ pub(super) fn add(outcome: &mut Outcome, name: &str, shown: &Shown, timed: bool)
 mod tests {
     use super::*;
 
-    fn shown(followed: Followed) -> Shown {
-        let done = Done { note: "all was done".to_owned(), followed: Some(followed) };
-        Shown { done, memory: Memory::begin(0), given_back_s: Some(0.1), seen: Seen::default() }
+    fn figures(followed: FollowSummary) -> AttackFigures {
+        let done = AttackResult { note: "all was done".to_owned(), followed: Some(followed) };
+        AttackFigures {
+            done,
+            memory: MemorySeries::begin(0),
+            given_back_s: Some(0.1),
+            report: ClientReport::default(),
+        }
     }
 
     #[test]
     fn followers_that_hear_late_fail_a_run_and_those_that_miss_something_every_run() {
-        let well = || Followed { lags_ms: vec![1.0, 2.0, 900.0], stuck_read_all: 3, ..Followed::default() };
-        let metrics = shown(well()).metrics();
+        let well = || FollowSummary {
+            lags_ms: vec![1.0, 2.0, 900.0],
+            stuck_read_all: 3,
+            ..FollowSummary::default()
+        };
+        let metrics = figures(well()).metrics();
         assert_eq!((metrics["followers_lag_ms_p99"], metrics["followers_told"]), (900.0, 3.0));
         assert_eq!((metrics["stuck_read_all"], metrics["stuck_resumed"]), (3.0, 0.0));
-        assert_eq!(shown(well()).failures(true), [""; 0]);
-        let late = shown(Followed { lags_ms: vec![1.0, 1_001.0], ..well() });
+        assert_eq!(figures(well()).failures(true), [""; 0]);
+        let late = figures(FollowSummary { lags_ms: vec![1.0, 1_001.0], ..well() });
         assert_eq!(
             late.failures(true),
             ["followers that read hear of a change 1001 ms late (99th percentile)"]
         );
         assert_eq!(late.failures(false), [""; 0]);
-        let gap = shown(Followed { wrong: vec!["one has missed something".to_owned()], ..well() });
+        let gap = figures(FollowSummary { wrong: vec!["one has missed something".to_owned()], ..well() });
         assert_eq!(gap.failures(false), ["one has missed something"]);
     }
 }

@@ -1,4 +1,4 @@
-//! A connection of which nothing is read until its gate is opened: what comes meanwhile stays with whoever sent it.
+//! A connection that is not read until its gate is opened: what arrives meanwhile stays in the sender's buffers.
 
 use std::{
     io,
@@ -16,20 +16,20 @@ use tokio::{
 const AHEAD_BYTES: usize = 1 << 20;
 
 /// A connection, and what it waits for before it reads.
-pub(super) struct Gated {
+pub(super) struct GatedStream {
     stream: TcpStream,
     /// None once the gate is open.
     gate: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-impl Gated {
+impl GatedStream {
     /// It reads nothing until `gate` completes. It writes at any time.
     pub fn new(stream: TcpStream, gate: impl Future<Output = ()> + Send + 'static) -> Self {
         Self { stream, gate: Some(Box::pin(gate)) }
     }
 }
 
-impl AsyncRead for Gated {
+impl AsyncRead for GatedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -45,7 +45,7 @@ impl AsyncRead for Gated {
     }
 }
 
-impl AsyncWrite for Gated {
+impl AsyncWrite for GatedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -79,7 +79,7 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut server, _) = listener.accept().await.unwrap();
         let (open, opened) = oneshot::channel();
-        let mut gated = Gated::new(stream, async { opened.await.unwrap() });
+        let mut gated = GatedStream::new(stream, async { opened.await.unwrap() });
         gated.write_all(b"asked").await.unwrap();
         let (mut asked, mut answer) = ([0; 5], [0; 8]);
         server.read_exact(&mut asked).await.unwrap();

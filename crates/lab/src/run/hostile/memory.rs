@@ -12,14 +12,14 @@ use crate::run::{
     cluster::{Cluster, usage},
 };
 
-/// Between two looks.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Between two polls.
+const POLL_EVERY: Duration = Duration::from_millis(50);
 /// More than when it was idle that counts as given back: what allocators keep.
 pub(super) const KEPT_BYTES_MAX: u64 = 64 << 20;
 
-/// What was seen.
+/// Samples of the server's memory.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct MemorySeries {
     pid: u32,
     begun: Instant,
     idle_bytes: u64,
@@ -29,7 +29,7 @@ pub(super) struct Memory {
     pub points: Vec<(f64, f64)>,
 }
 
-impl Memory {
+impl MemorySeries {
     /// The server is idle now.
     pub fn begin(pid: u32) -> Self {
         let idle_bytes = resident(pid);
@@ -41,8 +41,8 @@ impl Memory {
     pub async fn watch(&mut self, cluster: &mut Cluster, lasts: Duration) -> Result<(), RunError> {
         let begun = Instant::now();
         while begun.elapsed() < lasts {
-            self.look(cluster)?;
-            sleep(LOOK_AGAIN).await;
+            self.sample(cluster)?;
+            sleep(POLL_EVERY).await;
         }
         Ok(())
     }
@@ -54,10 +54,10 @@ impl Memory {
         mut work: JoinHandle<T>,
     ) -> Result<T, RunError> {
         loop {
-            match timeout(LOOK_AGAIN, &mut work).await {
+            match timeout(POLL_EVERY, &mut work).await {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(panicked)) => std::panic::resume_unwind(panicked.into_panic()),
-                Err(_) => self.look(cluster)?,
+                Err(_) => self.sample(cluster)?,
             }
         }
     }
@@ -70,11 +70,11 @@ impl Memory {
     ) -> Result<Option<f64>, RunError> {
         let begun = Instant::now();
         while begun.elapsed() < at_most {
-            self.look(cluster)?;
+            self.sample(cluster)?;
             if self.left_bytes() <= KEPT_BYTES_MAX {
                 return Ok(Some(begun.elapsed().as_secs_f64()));
             }
-            sleep(LOOK_AGAIN).await;
+            sleep(POLL_EVERY).await;
         }
         Ok(None)
     }
@@ -84,12 +84,12 @@ impl Memory {
         self.max_bytes - self.idle_bytes
     }
 
-    /// Above idle at the last look.
+    /// Above idle at the last sample.
     pub fn left_bytes(&self) -> u64 {
         self.last_bytes.saturating_sub(self.idle_bytes)
     }
 
-    fn look(&mut self, cluster: &mut Cluster) -> Result<(), RunError> {
+    fn sample(&mut self, cluster: &mut Cluster) -> Result<(), RunError> {
         cluster.check()?;
         self.last_bytes = resident(self.pid);
         self.max_bytes = self.max_bytes.max(self.last_bytes);

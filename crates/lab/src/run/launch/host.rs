@@ -17,12 +17,12 @@ const RUNTIMES: [&str; 4] = ["/usr/bin/crun", "/usr/local/bin/crun", "/usr/bin/r
 
 /// Where everything of a run lies.
 #[derive(Debug, Clone)]
-pub(super) struct Host {
+pub(super) struct LaunchHost {
     pub runtime: PathBuf,
     dir: PathBuf,
 }
 
-impl Host {
+impl LaunchHost {
     /// Finds what is needed, and makes an image of busybox.
     pub fn find(run: &Run<'_>) -> Result<Self, RunError> {
         let cannot = |reason: &str| RunError::Start { what: "containers".into(), reason: reason.into() };
@@ -114,15 +114,15 @@ pub(super) fn uptime_s() -> Result<f64, RunError> {
 pub(super) struct AgentProcess(Child);
 
 impl AgentProcess {
-    pub fn start(run: &Run<'_>, host: &Host, servers: &str) -> Result<Self, RunError> {
-        let told = run.options.out.join("processes/agent.log");
-        let told_file = File::create(&told).map_err(|source| RunError::io("create", &told, source))?;
+    pub fn start(run: &Run<'_>, host: &LaunchHost, servers: &str) -> Result<Self, RunError> {
+        let log_path = run.options.out.join("processes/agent.log");
+        let log_file = File::create(&log_path).map_err(|source| RunError::io("create", &log_path, source))?;
         let (data, images) = (host.agent_dir(), host.root());
         let mut command = Command::new(&run.options.berth);
         command.args(["agent", "--servers", servers, "--bridge=false", "--log-level", "warn"]);
         command.arg("--data-dir").arg(data).arg("--image-dirs").arg(images);
         command.arg("--container-runtime").arg(&host.runtime);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(told_file).spawn();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log_file).spawn();
         child
             .map(Self)
             .map_err(|error| RunError::Start { what: "the agent".into(), reason: error.to_string() })

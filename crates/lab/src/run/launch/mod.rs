@@ -1,8 +1,8 @@
 //! `launch`: containers with limits and overlay roots, launched and ended through a whole system of server, agent and
 //! keepers, and by the OCI runtime alone on the same machine in the same run; and what the agent takes for them.
 
-mod alone;
 mod host;
+mod runtime_only;
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{
-    Experiment, Kind, Metric, Outcome, Param, Run, RunError,
+    Experiment, Metric, Param, ParamKind, Run, RunError, RunOutcome,
     client::JobIds,
-    cluster::{Cluster, ClusterAsk, NodesAsk, Target, on_cluster, usage},
+    cluster::{Cluster, ClusterParams, NodesParams, Target, on_cluster, usage},
     http::Connection,
     mock_job::registration,
 };
 use crate::record::percentile;
-use host::{AgentProcess, Host};
+use host::{AgentProcess, LaunchHost};
 
 /// Its row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -29,13 +29,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     params: &[
         Param {
             name: "containers",
-            kind: Kind::Count { min: 1, max: 2_000 },
+            kind: ParamKind::Count { min: 1, max: 2_000 },
             about: "Containers at a time, all on this machine",
             defaults: ["10", "200", "1000"],
         },
         Param {
             name: "lines",
-            kind: Kind::Count { min: 10, max: 10_000 },
+            kind: ParamKind::Count { min: 10, max: 10_000 },
             about: "Lines that a task prints, one each 50 ms, while somebody follows its log",
             defaults: ["20", "100", "400"],
         },
@@ -64,8 +64,8 @@ const IDLE: Duration = Duration::from_secs(10);
 const SAMPLES: u32 = 10;
 const SAMPLE_EVERY: Duration = Duration::from_millis(1_100);
 
-/// Between two looks at a job.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Between two polls of a job.
+const POLL_EVERY: Duration = Duration::from_millis(20);
 /// Until containers must run, or have ended.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -74,27 +74,27 @@ const MEMORY_MB: u32 = 10;
 const DISK_MB: u32 = 10;
 const CPU_MHZ: u32 = 1;
 
-fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
-    let host = Host::find(run)?;
-    let nodes = NodesAsk { count: 0, cpu_mhz: 0, memory_mb: 0, disk_mb: 0, behaviour: Vec::new() };
-    let ask = ClusterAsk { nodes, servers: 1, server: Vec::new(), secure: false };
+fn run(run: &Run<'_>) -> Result<RunOutcome, RunError> {
+    let host = LaunchHost::find(run)?;
+    let nodes = NodesParams { count: 0, cpu_mhz: 0, memory_mb: 0, disk_mb: 0, behaviour: Vec::new() };
+    let request = ClusterParams { nodes, servers: 1, server: Vec::new(), secure: false };
     let work = async |cluster: &mut Cluster| {
         let agent = AgentProcess::start(run, &host, cluster.agents())?;
-        let lab = Lab { run, host: &host, agent: &agent, target: &cluster.target, ids: JobIds::new() };
+        let lab = LaunchRun { run, host: &host, agent: &agent, target: &cluster.target, ids: JobIds::new() };
         let done = lab.drive().await;
         // Containers outlive their agent: whatever has failed, they are ended.
         let ended = lab.end_all().await;
         done.and_then(|outcome| ended.map(|()| outcome))
     };
-    let done = on_cluster(run, &ask, work, async |_| Ok(()));
+    let done = on_cluster(run, &request, work, async |_| Ok(()));
     host.remove();
     done
 }
 
 /// One run under way.
-struct Lab<'a> {
+struct LaunchRun<'a> {
     run: &'a Run<'a>,
-    host: &'a Host,
+    host: &'a LaunchHost,
     agent: &'a AgentProcess,
     target: &'a Target,
     ids: JobIds,
@@ -102,7 +102,7 @@ struct Lab<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct NodeSeen {
+struct NodeRow {
     #[serde(rename = "ID")]
     id: String,
     status: String,
@@ -110,18 +110,18 @@ struct NodeSeen {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct AllocSeen {
+struct LaunchedAlloc {
     #[serde(rename = "ID")]
     id: String,
     client_status: String,
 }
 
-impl Lab<'_> {
-    async fn drive(&self) -> Result<Outcome, RunError> {
+impl LaunchRun<'_> {
+    async fn drive(&self) -> Result<RunOutcome, RunError> {
         let count = self.run.params.count_u32("containers");
-        let mut outcome = Outcome::default();
+        let mut outcome = RunOutcome::default();
         let node = self.node(&mut Connection::open(self.target).await?).await?;
-        self.run.progress.says("watching the agent with nothing to do");
+        self.run.progress.print("watching the agent with nothing to do");
         let before = self.agent_cpu_s()?;
         sleep(IDLE).await;
         let idle = usage(self.agent.pid()).unwrap_or_default();
@@ -134,7 +134,7 @@ impl Lab<'_> {
 
         // The server closes connections on which nothing is asked for as long as all that took.
         let mut api = Connection::open(self.target).await?;
-        self.run.progress.says(&format!("launching {count} containers through the agent"));
+        self.run.progress.print(&format!("launching {count} containers through the agent"));
         let job = self.ids.id(0);
         let began = Instant::now();
         self.register(&mut api, &job, count, &["/bin/busybox", "sleep", "100000"]).await?;
@@ -148,15 +148,15 @@ impl Lab<'_> {
         put("pss_kib_per_container", self.host.pss_kib(self.agent.pid()) as f64 / f64::from(count));
         let bundle = self.host.bundle()?;
 
-        self.run.progress.says("ending them");
+        self.run.progress.print("ending them");
         let began = Instant::now();
         api.write(Method::DELETE, &format!("/v1/job/{job}"), Bytes::new()).await?;
         self.until(&mut api, &job, |running, ended| running == 0 && ended == count).await?;
         put("destroy_s", began.elapsed().as_secs_f64());
 
-        self.run.progress.says(&format!("launching {count} containers by the runtime alone"));
+        self.run.progress.print(&format!("launching {count} containers by the runtime alone"));
         let (host, number) = (self.host.clone(), count);
-        let alone = tokio::task::spawn_blocking(move || alone::run(&host, &bundle, number)).await;
+        let alone = tokio::task::spawn_blocking(move || runtime_only::run(&host, &bundle, number)).await;
         let alone = alone.map_err(|error| RunError::Incomplete(error.to_string()))??;
         put("launch_alone_s", alone.launch_s);
         put("destroy_alone_s", alone.destroy_s);
@@ -174,7 +174,7 @@ impl Lab<'_> {
     async fn node(&self, api: &mut Connection) -> Result<String, RunError> {
         let began = Instant::now();
         loop {
-            let nodes: Vec<NodeSeen> = api.list("/v1/nodes?").await?;
+            let nodes: Vec<NodeRow> = api.list("/v1/nodes?").await?;
             if let Some(node) = nodes.into_iter().find(|node| node.status == "ready") {
                 return Ok(node.id);
             }
@@ -184,7 +184,7 @@ impl Lab<'_> {
                     reason: "its node is not ready".into(),
                 });
             }
-            sleep(LOOK_AGAIN).await;
+            sleep(POLL_EVERY).await;
         }
     }
 
@@ -211,7 +211,7 @@ impl Lab<'_> {
         api.write(Method::PUT, "/v1/jobs", registration(id, job)).await
     }
 
-    async fn allocs(&self, api: &mut Connection, job: &str) -> Result<Vec<AllocSeen>, RunError> {
+    async fn allocs(&self, api: &mut Connection, job: &str) -> Result<Vec<LaunchedAlloc>, RunError> {
         Ok(api.get(&format!("/v1/job/{job}/allocations")).await?.0)
     }
 
@@ -237,20 +237,20 @@ impl Lab<'_> {
                 let message = format!("{running} containers of {job} run after {PATIENCE:?}");
                 return Err(RunError::Incomplete(message));
             }
-            sleep(LOOK_AGAIN).await;
+            sleep(POLL_EVERY).await;
         }
     }
 
     /// How long the statistics of all containers take, in ms and in order, and what the agent uses for them, of a core.
     async fn sample(&self, api: &mut Connection, node: &str) -> Result<(Vec<f64>, f64), RunError> {
-        self.run.progress.says("reading statistics each second");
+        self.run.progress.print("reading statistics each second");
         let (began, before) = (Instant::now(), self.agent_cpu_s()?);
         let mut times_ms = Vec::new();
         for _ in 0..SAMPLES {
-            let asked = Instant::now();
+            let begun = Instant::now();
             let path = format!("/v1/client/stats/allocations?node_id={node}");
             api.get::<Value>(&path).await?;
-            times_ms.push(asked.elapsed().as_secs_f64() * 1e3);
+            times_ms.push(begun.elapsed().as_secs_f64() * 1e3);
             sleep(SAMPLE_EVERY).await;
         }
         let spent = self.agent_cpu_s()? - before;
@@ -267,7 +267,7 @@ impl Lab<'_> {
 
     /// From a line's print to its arrival at who follows the log: ms, of which 95 of 100 took no more.
     async fn follow_log(&self) -> Result<f64, RunError> {
-        self.run.progress.says("following a log");
+        self.run.progress.print("following a log");
         let mut api = Connection::open(self.target).await?;
         let lines = self.run.params.count("lines") as usize;
         let job = self.ids.id(1);
@@ -309,7 +309,7 @@ impl Lab<'_> {
                 if allocs.iter().all(|alloc| !matches!(&*alloc.client_status, "running" | "pending")) {
                     break;
                 }
-                sleep(LOOK_AGAIN).await;
+                sleep(POLL_EVERY).await;
             }
         }
         Ok(())

@@ -1,5 +1,5 @@
 //! The run: nodes are filled; some fall silent, the leader is killed, a part vanishes and comes back; and meanwhile a client watches
-//! what it is told of all of them.
+//! the events that report their status.
 
 use std::{
     collections::BTreeSet,
@@ -12,26 +12,26 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    crowds::{Crowds, Numbers, Size, running},
-    figures::{Back, Shown},
-    leaders::Leaders,
-    load::{self, Load, RETURNED},
-    memory::Memory,
-    seen::{self, Excuse, Watcher},
+    figures::{LivenessFigures, ReturnFigures},
+    leaders::LeaderWatcher,
+    load::{self, RETURNED, WriteLoad},
+    memory::MemorySampler,
+    node_groups::{LivenessSize, NodeGroups, NodeNumbers, running},
+    status_reports::{self, SilentPeriod, StatusWatcher},
 };
 use crate::{
     nodes::Presence,
     run::{
-        Outcome, Run, RunError, Scale, Target,
-        client::{Clock, JobIds, Submission},
+        Run, RunError, RunOutcome, Scale, Target,
+        client::{JobIds, RunClock, Submission},
         cluster::Cluster,
-        failover::{self, ACTIVE, Sums, sums},
+        failover::{self, ACTIVE, AllocCounts, sums},
         http::Connection,
     },
 };
 
-/// Between two looks at what a client was told, and at what it reads.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Between two polls of what a client has received, and of what it reads.
+const POLL_EVERY: Duration = Duration::from_millis(50);
 const READ_AGAIN: Duration = Duration::from_millis(200);
 /// Until all of what runs must run, at the begin and again and again.
 const RUNNING_MAX: Duration = Duration::from_secs(300);
@@ -43,54 +43,58 @@ const SERVER_MAX: Duration = Duration::from_secs(120);
 const KILLED_AFTER: Duration = Duration::from_secs(1);
 /// What is on its way has arrived by then.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
-/// Until nodes must run what the state says, and no more.
+/// Until nodes must run what the state desires, and no more.
 const AGREED_MAX: Duration = Duration::from_secs(30);
 
 /// Does it on a cluster without nodes.
-pub(super) async fn drive(run: &Run<'_>, cluster: &mut Cluster, size: Size) -> Result<Outcome, RunError> {
+pub(super) async fn drive(
+    run: &Run<'_>,
+    cluster: &mut Cluster,
+    size: LivenessSize,
+) -> Result<RunOutcome, RunError> {
     spread(&cluster.target).await?;
-    let crowds = Crowds::start(run, cluster, size)?;
-    run.progress.says(&format!("waiting for {} nodes", size.nodes));
+    let groups = NodeGroups::start(run, cluster, size)?;
+    run.progress.print(&format!("waiting for {} nodes", size.nodes));
     cluster.until_nodes_are_ready(size.nodes).await?;
-    run.progress.says("starting what is to run");
+    run.progress.print("starting what is to run");
     fill(run, cluster, size).await?;
     for (links, nodes) in [
-        (crowds.silent(), size.silent()),
-        (crowds.silent_in_election(), size.silent_in_election()),
-        (crowds.vanishing(), size.vanishing()),
+        (groups.silent(), size.silent()),
+        (groups.silent_in_election(), size.silent_in_election()),
+        (groups.vanishing(), size.vanishing()),
     ] {
         if running(links) < nodes.len() as u64 {
-            let told = format!("nodes {nodes:?} run {} allocations: too few to lose any", running(links));
-            return Err(RunError::Incomplete(told));
+            let reason = format!("nodes {nodes:?} run {} allocations: too few to lose any", running(links));
+            return Err(RunError::Incomplete(reason));
         }
     }
     let leader = leader(cluster).await?;
-    // A client that follows this server notices nothing of the other one's death but what it is told.
+    // A client that follows this server notices the other one's death only by the events that it receives.
     let here = (leader + 1) % cluster.members().len();
     let target = cluster.members()[here].target.clone();
-    let watcher = Watcher::start(&target).await?;
-    let mut watched = Watched { run, size, crowds, target, watcher, excuses: Vec::new() };
-    let load = Load::start(&watched.target, run.params.count_u32("changes"));
+    let watcher = StatusWatcher::start(&target).await?;
+    let mut watched = WatchedNodes { run, size, groups, target, watcher, silent_periods: Vec::new() };
+    let load = WriteLoad::start(&watched.target, run.params.count_u32("changes"));
     let begun = Instant::now();
     let silent = watched.silence(cluster).await?;
     let silent_in_election = watched.silence_in_election(cluster, leader).await?;
     watched.watch(cluster, begun).await?;
     let (watched_s, writes) = (begun.elapsed().as_secs_f64(), load.writes());
-    let back = watched.vanish(cluster).await?;
+    let returned = watched.vanish(cluster).await?;
     drop(load);
     let wrong = watched.look_at_all(cluster).await?;
     cluster.check()?;
-    let seen = watched.watcher.seen();
-    let shown = Shown {
+    let reports = watched.watcher.reports();
+    let figures = LivenessFigures {
         silent,
         silent_in_election,
-        falsely_down: seen.falsely_down(&watched.excuses),
+        falsely_down: reports.falsely_down(&watched.silent_periods),
         watched_s,
         writes,
-        back,
+        returned,
         wrong,
     };
-    Ok(shown.outcome(run.options.scale == Scale::Full))
+    Ok(figures.outcome(run.options.scale == Scale::Full))
 }
 
 /// Work is dealt to all nodes: those that will be lost have some.
@@ -100,9 +104,10 @@ async fn spread(target: &Target) -> Result<(), RunError> {
     Connection::open(target).await?.write(Method::PUT, path, config.into()).await
 }
 
-async fn fill(run: &Run<'_>, cluster: &mut Cluster, size: Size) -> Result<(), RunError> {
+async fn fill(run: &Run<'_>, cluster: &mut Cluster, size: LivenessSize) -> Result<(), RunError> {
     let jobs = failover::active(size.active());
-    let mut submission = Submission::start(&cluster.target, &jobs, run.options.connections, Clock::start());
+    let mut submission =
+        Submission::start(&cluster.target, &jobs, run.options.connections, RunClock::start());
     while !submission.is_done() {
         submission.next().await?;
     }
@@ -123,21 +128,21 @@ async fn until_running(
             Ok(mut connection) => sums(&mut connection, JobIds::of(kind)).await,
             Err(error) => Err(error),
         };
-        if let Ok(Sums { running, others: 0, .. }) = read
+        if let Ok(AllocCounts { running, others: 0, .. }) = read
             && running == u64::from(expected)
         {
             return Ok(());
         }
         if begun.elapsed() > RUNNING_MAX {
-            let told = format!("clients read {:?} after {RUNNING_MAX:?}, and {expected} are to run", read?);
-            return Err(RunError::Incomplete(told));
+            let reason = format!("clients read {:?} after {RUNNING_MAX:?}, and {expected} are to run", read?);
+            return Err(RunError::Incomplete(reason));
         }
         cluster.check()?;
         sleep(READ_AGAIN).await;
     }
 }
 
-/// The position of the server that leads, as the first one that lives says.
+/// The position of the server that leads, as the first live one reports.
 async fn leader(cluster: &mut Cluster) -> Result<usize, RunError> {
     let begun = Instant::now();
     loop {
@@ -152,30 +157,30 @@ async fn leader(cluster: &mut Cluster) -> Result<usize, RunError> {
             return Err(RunError::Incomplete(format!("no server leads after {SERVER_MAX:?}")));
         }
         cluster.check()?;
-        sleep(LOOK_AGAIN).await;
+        sleep(POLL_EVERY).await;
     }
 }
 
-/// Nodes, and what a client is told of them.
-struct Watched<'a> {
+/// Nodes, and the status that a client receives of them.
+struct WatchedNodes<'a> {
     run: &'a Run<'a>,
-    size: Size,
-    crowds: Crowds,
+    size: LivenessSize,
+    groups: NodeGroups,
     /// A server that lives all the time.
     target: Target,
-    watcher: Watcher,
+    watcher: StatusWatcher,
     /// Who may be reported down, and when.
-    excuses: Vec<Excuse>,
+    silent_periods: Vec<SilentPeriod>,
 }
 
-impl Watched<'_> {
+impl WatchedNodes<'_> {
     /// Some fall silent: after how many seconds each of them is reported down.
     async fn silence(&mut self, cluster: &mut Cluster) -> Result<Vec<Option<f64>>, RunError> {
         let nodes = self.size.silent();
-        self.run.progress.says(&format!("{} nodes fall silent", nodes.len()));
+        self.run.progress.print(&format!("{} nodes fall silent", nodes.len()));
         let since = Instant::now();
-        self.excuse(nodes.clone(), since);
-        self.crowds.silent().be(Presence::Frozen);
+        self.period(nodes.clone(), since);
+        self.groups.silent().be(Presence::Frozen);
         self.until_down(cluster, nodes, since).await
     }
 
@@ -187,10 +192,10 @@ impl Watched<'_> {
     ) -> Result<Vec<Option<f64>>, RunError> {
         let nodes = self.size.silent_in_election();
         let since = Instant::now();
-        self.excuse(nodes.clone(), since);
-        self.crowds.silent_in_election().be(Presence::Frozen);
+        self.period(nodes.clone(), since);
+        self.groups.silent_in_election().be(Presence::Frozen);
         sleep(KILLED_AFTER).await;
-        self.run.progress.says(&format!("{} nodes more are silent, and the leader is killed", nodes.len()));
+        self.run.progress.print(&format!("{} nodes more are silent, and the leader is killed", nodes.len()));
         let (_, processes) = cluster.kill(&[leader]);
         std::thread::spawn(move || drop(processes));
         let down = self.until_down(cluster, nodes, since).await?;
@@ -203,7 +208,7 @@ impl Watched<'_> {
     async fn watch(&self, cluster: &mut Cluster, begun: Instant) -> Result<(), RunError> {
         let lasts = Duration::from_secs(self.run.params.count("watch-seconds"));
         if begun.elapsed() < lasts {
-            self.run.progress.says(&format!("watching the others until {lasts:?} have passed"));
+            self.run.progress.print(&format!("watching the others until {lasts:?} have passed"));
         }
         while begun.elapsed() < lasts {
             cluster.check()?;
@@ -213,60 +218,60 @@ impl Watched<'_> {
     }
 
     /// A part of all nodes goes away, is replaced, and comes back all at once.
-    async fn vanish(&mut self, cluster: &mut Cluster) -> Result<Back, RunError> {
+    async fn vanish(&mut self, cluster: &mut Cluster) -> Result<ReturnFigures, RunError> {
         let nodes = self.size.vanishing();
         let target = self.target.clone();
         // What is on nodes that are lost already runs elsewhere.
         until_running(cluster, &target, ACTIVE, self.size.active()).await?;
         sleep(SETTLED_AFTER).await;
-        let (leaders, memory) = (Leaders::start(&target), Memory::watch(cluster));
-        self.run.progress.says(&format!("{} nodes vanish", nodes.len()));
+        let (leaders, memory) = (LeaderWatcher::start(&target), MemorySampler::watch(cluster));
+        self.run.progress.print(&format!("{} nodes vanish", nodes.len()));
         let since = Instant::now();
-        self.excuse(nodes.clone(), since);
-        self.crowds.vanishing().be(Presence::Away);
+        self.period(nodes.clone(), since);
+        self.groups.vanishing().be(Presence::Away);
         let down = self.until_down(cluster, nodes.clone(), since).await?;
         until_running(cluster, &target, ACTIVE, self.size.active()).await?;
         let replaced_s = since.elapsed().as_secs_f64();
-        self.run.progress.says(&format!("{} nodes come back at once", nodes.len()));
-        let back = Instant::now();
-        if let Some(excuse) = self.excuses.last_mut() {
-            excuse.until = Some(back);
+        self.run.progress.print(&format!("{} nodes come back at once", nodes.len()));
+        let returned = Instant::now();
+        if let Some(period) = self.silent_periods.last_mut() {
+            period.until = Some(returned);
         }
-        self.crowds.vanishing().be(Presence::There);
+        self.groups.vanishing().be(Presence::There);
         let mut connection = Connection::open(&target).await?;
         connection.write(Method::PUT, "/v1/jobs", load::on_all_returned()).await?;
-        let ready_s = self.until_ready(cluster, nodes.clone(), back).await?;
+        let ready_s = self.until_ready(cluster, nodes.clone(), returned).await?;
         until_running(cluster, &target, RETURNED, nodes.len() as u32).await?;
-        let placing_s = back.elapsed().as_secs_f64();
+        let placing_s = returned.elapsed().as_secs_f64();
         sleep(SETTLED_AFTER).await;
-        Ok(Back {
+        Ok(ReturnFigures {
             down,
             replaced_s,
             ready_s,
             placing_s,
             leader_changes: leaders.changes(),
-            memory: memory.taken(),
+            memory: memory.samples(),
         })
     }
 
-    fn excuse(&mut self, nodes: Numbers, since: Instant) {
-        self.excuses.push(Excuse { nodes, since, until: None });
+    fn period(&mut self, nodes: NodeNumbers, since: Instant) {
+        self.silent_periods.push(SilentPeriod { nodes, since, until: None });
     }
 
     /// Waits until all of these nodes are reported down, for so long as it may take.
     async fn until_down(
         &self,
         cluster: &mut Cluster,
-        nodes: Numbers,
+        nodes: NodeNumbers,
         since: Instant,
     ) -> Result<Vec<Option<f64>>, RunError> {
         loop {
-            let after = self.watcher.seen().down_after(nodes.clone(), since);
+            let after = self.watcher.reports().down_after(nodes.clone(), since);
             if after.iter().all(Option::is_some) || since.elapsed() > DOWN_MAX {
                 return Ok(after);
             }
             cluster.check()?;
-            sleep(LOOK_AGAIN).await;
+            sleep(POLL_EVERY).await;
         }
     }
 
@@ -274,15 +279,15 @@ impl Watched<'_> {
     async fn until_ready(
         &self,
         cluster: &mut Cluster,
-        nodes: Numbers,
+        nodes: NodeNumbers,
         since: Instant,
     ) -> Result<f64, RunError> {
-        while !self.watcher.seen().are_ready(nodes.clone()) {
+        while !self.watcher.reports().are_ready(nodes.clone()) {
             if since.elapsed() > RUNNING_MAX {
                 return Err(RunError::Incomplete(format!("not all nodes are back after {RUNNING_MAX:?}")));
             }
             cluster.check()?;
-            sleep(LOOK_AGAIN).await;
+            sleep(POLL_EVERY).await;
         }
         Ok(since.elapsed().as_secs_f64())
     }
@@ -307,16 +312,17 @@ impl Watched<'_> {
         }
     }
 
-    /// What all servers say in the end, where it is not as it should be, for people.
+    /// What all servers report in the end, where it is wrong, for people.
     async fn look_at_all(&self, cluster: &mut Cluster) -> Result<Vec<String>, RunError> {
         let size = &self.size;
         let gone: BTreeSet<u32> = size.silent().chain(size.silent_in_election()).collect();
         let mut wrong = Vec::new();
         let targets: Vec<Target> = cluster.members().iter().map(|member| member.target.clone()).collect();
         for (number, target) in (1..).zip(&targets) {
-            let listed = seen::list(target).await?;
-            let told = listed.iter().filter_map(|node| node.told(Instant::now()));
-            let down: BTreeSet<u32> = told.filter(|told| !told.is_ready).map(|told| told.node).collect();
+            let listed = status_reports::list(target).await?;
+            let report = listed.iter().filter_map(|node| node.report(Instant::now()));
+            let down: BTreeSet<u32> =
+                report.filter(|report| !report.is_ready).map(|report| report.node).collect();
             if down != gone || listed.len() != size.nodes as usize {
                 let others: Vec<_> = down.symmetric_difference(&gone).take(5).collect();
                 wrong.push(format!(
@@ -329,11 +335,11 @@ impl Watched<'_> {
         }
         let expected = u64::from(size.active()) + size.vanishing().len() as u64;
         let begun = Instant::now();
-        while self.crowds.running() != expected && begun.elapsed() < AGREED_MAX {
+        while self.groups.running() != expected && begun.elapsed() < AGREED_MAX {
             cluster.check()?;
             sleep(READ_AGAIN).await;
         }
-        let run = self.crowds.running();
+        let run = self.groups.running();
         if run != expected {
             wrong.push(format!("nodes that are there run {run} tasks, and {expected} are to run"));
         }

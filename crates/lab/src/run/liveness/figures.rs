@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::memory::Taken;
+use super::memory::ServerMemory;
 use crate::{
     record::{Plot, PlotLine},
-    run::{Metric, Outcome},
+    run::{Metric, RunOutcome},
 };
 
 const fn metric(name: &'static str, unit: &'static str) -> Metric {
     Metric { name, unit }
 }
 
-/// What is measured.
+/// The metrics in `result.json`, with their units.
 pub(super) const METRICS: &[Metric] = &[
     metric("detected_s_max", "s"),
     metric("detected_in_election_s_max", "s"),
@@ -31,7 +31,7 @@ pub(super) const METRICS: &[Metric] = &[
 
 /// The longest until a silent node is reported down, and one that fell silent just before an election: whoever leads then
 /// gives all
-/// agents the time of five heartbeats, 45 s, to be heard by it.
+/// agents the time of five heartbeats, 45 s, to reach it.
 const DETECTED_S_MAX: f64 = 30.0;
 const DETECTED_IN_ELECTION_S_MAX: f64 = 60.0;
 /// The longest until work is placed on all nodes that came back.
@@ -45,7 +45,7 @@ const NAMED_MAX: usize = 10;
 
 /// What it has shown.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct LivenessFigures {
     /// After how many seconds each silent node was reported down, none for those that were not; and of those that fell silent
     /// before another leader was elected.
     pub silent: Vec<Option<f64>>,
@@ -56,14 +56,14 @@ pub(super) struct Shown {
     pub watched_s: f64,
     /// Of these, how many were done, and were not.
     pub writes: (u64, u64),
-    pub back: Back,
+    pub returned: ReturnFigures,
     /// What should not have been, for people.
     pub wrong: Vec<String>,
 }
 
 /// What a part of all nodes has met with that went away and came back.
 #[derive(Debug, Default)]
-pub(super) struct Back {
+pub(super) struct ReturnFigures {
     /// After how many seconds each was reported down.
     pub down: Vec<Option<f64>>,
     /// Until all that ran on them ran elsewhere.
@@ -72,32 +72,32 @@ pub(super) struct Back {
     pub ready_s: f64,
     pub placing_s: f64,
     pub leader_changes: u32,
-    /// Of each server.
-    pub memory: Vec<Taken>,
+    /// Memory of each server.
+    pub memory: Vec<ServerMemory>,
 }
 
-impl Taken {
+impl ServerMemory {
     fn ratio(&self) -> f64 {
         self.most_bytes as f64 / (self.before_bytes as f64).max(1.0)
     }
 }
 
-impl Shown {
+impl LivenessFigures {
     /// As a result; `timed` says whether times may be too long, and small servers too large.
-    pub fn outcome(&self, timed: bool) -> Outcome {
+    pub fn outcome(&self, timed: bool) -> RunOutcome {
         let notes = [
             "a node is silent when it says nothing and keeps its connection, and has vanished when that is gone, too; times run until a \
              client of another server than the one that is killed is told by the event stream",
             "detected_in_election_s_max is of nodes that fall silent a second before the leader is killed: the next one gives all \
              agents time to be heard before it judges any",
         ];
-        let mut outcome = Outcome {
+        let mut outcome = RunOutcome {
             metrics: self.metrics(),
             notes: notes.map(str::to_owned).into(),
             failures: self.failures(timed),
-            ..Outcome::default()
+            ..RunOutcome::default()
         };
-        let lines = (1..).zip(&self.back.memory).map(|(number, taken): (u32, _)| {
+        let lines = (1..).zip(&self.returned.memory).map(|(number, taken): (u32, _)| {
             PlotLine::measured(format!("server {number}"), taken.points.clone())
         });
         outcome.series.plots.push(Plot {
@@ -111,9 +111,9 @@ impl Shown {
     }
 
     fn metrics(&self) -> BTreeMap<&'static str, f64> {
-        let Self { back, writes: (done, refused), .. } = self;
-        let ratios = back.memory.iter().map(Taken::ratio);
-        let most_bytes = back.memory.iter().map(|taken| taken.most_bytes).max();
+        let Self { returned, writes: (done, refused), .. } = self;
+        let ratios = returned.memory.iter().map(ServerMemory::ratio);
+        let most_bytes = returned.memory.iter().map(|taken| taken.most_bytes).max();
         let found = [
             ("detected_s_max", last(&self.silent)),
             ("detected_in_election_s_max", last(&self.silent_in_election)),
@@ -121,11 +121,11 @@ impl Shown {
             ("watched_s", Some(self.watched_s)),
             ("writes_done", Some(*done as f64)),
             ("writes_refused", Some(*refused as f64)),
-            ("vanished_down_s_max", last(&back.down)),
-            ("replaced_s", Some(back.replaced_s)),
-            ("ready_again_s", Some(back.ready_s)),
-            ("placing_again_s", Some(back.placing_s)),
-            ("leader_changes", Some(back.leader_changes.into())),
+            ("vanished_down_s_max", last(&returned.down)),
+            ("replaced_s", Some(returned.replaced_s)),
+            ("ready_again_s", Some(returned.ready_s)),
+            ("placing_again_s", Some(returned.placing_s)),
+            ("leader_changes", Some(returned.leader_changes.into())),
             ("memory_ratio_max", ratios.reduce(f64::max)),
             ("server_rss_max_bytes", most_bytes.map(|bytes| bytes as f64)),
         ];
@@ -133,29 +133,30 @@ impl Shown {
     }
 
     fn failures(&self, timed: bool) -> Vec<String> {
-        let Self { back, .. } = self;
+        let Self { returned, .. } = self;
         let mut failures = Vec::new();
         for (what, down) in [
             ("fell silent", &self.silent),
             ("fell silent before another leader was elected", &self.silent_in_election),
-            ("vanished", &back.down),
+            ("vanished", &returned.down),
         ] {
             let missing = down.iter().filter(|after| after.is_none()).count();
-            let told = || format!("{missing} of {} nodes that {what} were never reported down", down.len());
-            failures.extend((missing > 0).then(told));
+            let message =
+                || format!("{missing} of {} nodes that {what} were never reported down", down.len());
+            failures.extend((missing > 0).then(message));
         }
         if !self.falsely_down.is_empty() {
             let named: Vec<u32> = self.falsely_down.iter().copied().take(NAMED_MAX).collect();
             let count = self.falsely_down.len();
             failures.push(format!("{count} nodes were reported down that were not, such as {named:?}"));
         }
-        if back.leader_changes > 0 {
-            let changes = back.leader_changes;
+        if returned.leader_changes > 0 {
+            let changes = returned.leader_changes;
             failures.push(format!("the leader changed {changes} times while nodes vanished and came back"));
         }
         failures.extend(self.late().into_iter().filter(|_| timed));
         let spare_bytes = if timed { 0 } else { SPARE_BYTES };
-        let large = back.memory.iter().filter(|taken| {
+        let large = returned.memory.iter().filter(|taken| {
             taken.most_bytes.saturating_sub(spare_bytes) as f64 > taken.before_bytes as f64 * MEMORY_RATIO_MAX
         });
         failures.extend(large.map(|taken| {
@@ -179,7 +180,11 @@ impl Shown {
                 last(&self.silent_in_election),
                 DETECTED_IN_ELECTION_S_MAX,
             ),
-            ("work was placed on all nodes that came back after", Some(self.back.placing_s), PLACING_S_MAX),
+            (
+                "work was placed on all nodes that came back after",
+                Some(self.returned.placing_s),
+                PLACING_S_MAX,
+            ),
         ];
         let late = times.into_iter().filter_map(|(what, seconds, max)| Some((what, seconds?, max)));
         let late = late.filter(|(_, seconds, max)| seconds > max);
@@ -196,17 +201,17 @@ fn last(after: &[Option<f64>]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn taken(before_mib: u64, most_mib: u64) -> Taken {
-        Taken { before_bytes: before_mib << 20, most_bytes: most_mib << 20, points: Vec::new() }
+    fn taken(before_mib: u64, most_mib: u64) -> ServerMemory {
+        ServerMemory { before_bytes: before_mib << 20, most_bytes: most_mib << 20, points: Vec::new() }
     }
 
-    fn well() -> Shown {
-        Shown {
+    fn well() -> LivenessFigures {
+        LivenessFigures {
             silent: vec![Some(27.0), Some(28.0)],
             silent_in_election: vec![Some(52.0)],
             watched_s: 90.0,
             writes: (1_000, 3),
-            back: Back {
+            returned: ReturnFigures {
                 down: vec![Some(27.5)],
                 replaced_s: 31.0,
                 ready_s: 8.0,
@@ -214,7 +219,7 @@ mod tests {
                 leader_changes: 0,
                 memory: vec![taken(400, 500), taken(300, 590)],
             },
-            ..Shown::default()
+            ..LivenessFigures::default()
         }
     }
 
@@ -233,9 +238,9 @@ mod tests {
         let mut wrong = well();
         wrong.silent.push(None);
         wrong.silent_in_election = vec![None];
-        wrong.back.down.push(None);
+        wrong.returned.down.push(None);
         wrong.falsely_down = vec![4, 9];
-        wrong.back.leader_changes = 1;
+        wrong.returned.leader_changes = 1;
         wrong.wrong.push("server 2 lists too much".to_owned());
         let expected = [
             "1 of 3 nodes that fell silent were never reported down",
@@ -254,8 +259,8 @@ mod tests {
         let mut slow = well();
         slow.silent[0] = Some(31.0);
         slow.silent_in_election = vec![Some(61.0)];
-        slow.back.placing_s = 60.5;
-        slow.back.memory[1] = taken(300, 620);
+        slow.returned.placing_s = 60.5;
+        slow.returned.memory[1] = taken(300, 620);
         let expected = [
             "a silent node was reported down after 31.0 s, more than 30 s",
             "a node that fell silent before another leader was elected was reported down after 61.0 s, more than 60 s",
@@ -264,7 +269,7 @@ mod tests {
         ];
         assert_eq!(slow.failures(true), expected);
         assert_eq!(slow.failures(false), [""; 0]);
-        slow.back.memory[1] = taken(300, 700);
+        slow.returned.memory[1] = taken(300, 700);
         assert_eq!(slow.failures(false).len(), 1, "so much is too much at any scale");
     }
 }

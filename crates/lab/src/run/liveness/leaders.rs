@@ -1,4 +1,4 @@
-//! Who leads, as a server that lives says again and again.
+//! Polls a live server for who leads.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -11,25 +11,25 @@ use tokio::{task::JoinHandle, time::sleep};
 
 use crate::run::{Target, http::Connection};
 
-/// Between two questions.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
+/// Between two polls.
+const RETRY_EVERY: Duration = Duration::from_millis(100);
 
-/// One who asks until this is dropped.
-pub(super) struct Leaders {
-    named: Arc<Mutex<Named>>,
+/// Polls until this is dropped.
+pub(super) struct LeaderWatcher {
+    named: Arc<Mutex<LeaderReports>>,
     work: JoinHandle<()>,
 }
 
-/// What was answered.
+/// What the answers have named so far.
 #[derive(Debug, Clone, Default)]
-struct Named {
+struct LeaderReports {
     /// The last answer: none where it was that nobody leads.
     last: Option<Option<String>>,
     /// How often a leader was no longer the leader.
     changes: u32,
 }
 
-impl Named {
+impl LeaderReports {
     fn note(&mut self, named: Option<String>) {
         if self.last.as_ref().is_some_and(|last| last.is_some() && *last != named) {
             self.changes += 1;
@@ -38,11 +38,11 @@ impl Named {
     }
 }
 
-impl Leaders {
-    /// Begins to ask a server.
+impl LeaderWatcher {
+    /// Begins to poll a server.
     pub fn start(target: &Target) -> Self {
-        let named = Arc::new(Mutex::new(Named::default()));
-        Self { work: tokio::spawn(ask(target.clone(), named.clone())), named }
+        let named = Arc::new(Mutex::new(LeaderReports::default()));
+        Self { work: tokio::spawn(request(target.clone(), named.clone())), named }
     }
 
     /// How often the leader has changed, or was none, since this began.
@@ -51,13 +51,13 @@ impl Leaders {
     }
 }
 
-impl Drop for Leaders {
+impl Drop for LeaderWatcher {
     fn drop(&mut self) {
         self.work.abort();
     }
 }
 
-async fn ask(target: Target, named: Arc<Mutex<Named>>) {
+async fn request(target: Target, named: Arc<Mutex<LeaderReports>>) {
     let mut connection: Option<Connection> = None;
     loop {
         if connection.is_none() {
@@ -72,7 +72,7 @@ async fn ask(target: Target, named: Arc<Mutex<Named>>) {
             let leader = reply.status.is_success().then(|| reply.text());
             named.lock().unwrap_or_else(PoisonError::into_inner).note(leader);
         }
-        sleep(ASK_AGAIN).await;
+        sleep(RETRY_EVERY).await;
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_leader_that_is_gone_for_a_while_has_changed() {
         let changes = |answers: &[Option<&str>]| {
-            let mut named = Named::default();
+            let mut named = LeaderReports::default();
             answers.iter().for_each(|answer| named.note(answer.map(str::to_owned)));
             named.changes
         };

@@ -17,7 +17,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::crowds::RETURNING;
+use super::node_groups::RETURNING;
 use crate::run::{
     Target,
     client::JobIds,
@@ -32,30 +32,30 @@ pub(super) const RETURNED: u32 = 0x11ff;
 const CLIENTS: u32 = 4;
 /// Jobs of each that are there at a time.
 const STAYING: u32 = 8;
-/// Allocations of such a job, how long each runs, and what it asks for.
+/// Allocations of such a job, how long each runs, and what it requests.
 const COUNT: u32 = 2;
 const RUNS_FOR: &str = "50ms";
 const ASKS: [u32; 3] = [10, 10, 10];
 
 /// Clients at work until this is dropped.
-pub(super) struct Load {
+pub(super) struct WriteLoad {
     _clients: JoinSet<()>,
-    counts: Arc<Counts>,
+    counts: Arc<WriteCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct WriteCounts {
     done: AtomicU64,
     refused: AtomicU64,
 }
 
-impl Load {
+impl WriteLoad {
     /// So many jobs a second, through a server.
     pub fn start(target: &Target, rate: u32) -> Self {
-        let (counts, mut tasks) = (Arc::new(Counts::default()), JoinSet::new());
+        let (counts, mut tasks) = (Arc::new(WriteCounts::default()), JoinSet::new());
         let clients = CLIENTS.min(rate);
         for number in 0..clients {
-            let client = Client { target: target.clone(), counts: counts.clone(), connection: None };
+            let client = WriteClient { target: target.clone(), counts: counts.clone(), connection: None };
             let every = Duration::from_secs_f64(f64::from(clients) / f64::from(rate));
             tasks.spawn(client.work((number, clients), every));
         }
@@ -68,13 +68,13 @@ impl Load {
     }
 }
 
-struct Client {
+struct WriteClient {
     target: Target,
-    counts: Arc<Counts>,
+    counts: Arc<WriteCounts>,
     connection: Option<Connection>,
 }
 
-impl Client {
+impl WriteClient {
     async fn work(mut self, (first, step): (u32, u32), every: Duration) {
         let mut ticks = interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -83,15 +83,15 @@ impl Client {
             ticks.tick().await;
             let id = ids.id(number);
             let job = MockJob { kind: "batch", run_for: RUNS_FOR, ..MockJob::service(COUNT, ASKS) };
-            self.ask(Method::PUT, "/v1/jobs", registration(&id, job.json())).await;
+            self.request(Method::PUT, "/v1/jobs", registration(&id, job.json())).await;
             if let Some(oldest) = number.checked_sub(STAYING * step) {
-                self.ask(Method::DELETE, &format!("/v1/job/{}?purge=true", ids.id(oldest)), Bytes::new())
+                self.request(Method::DELETE, &format!("/v1/job/{}?purge=true", ids.id(oldest)), Bytes::new())
                     .await;
             }
         }
     }
 
-    async fn ask(&mut self, method: Method, path: &str, body: Bytes) {
+    async fn request(&mut self, method: Method, path: &str, body: Bytes) {
         let open = match self.connection.take() {
             Some(open) => Ok(open),
             None => Connection::open(&self.target).await,

@@ -1,4 +1,4 @@
-//! The memory of all servers, as the kernel reports it, again and again.
+//! Samples the memory of all servers, as the kernel reports it.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -9,60 +9,61 @@ use tokio::{task::JoinHandle, time::sleep};
 
 use crate::run::cluster::{Cluster, usage};
 
-/// Between two looks.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Between two polls.
+const POLL_EVERY: Duration = Duration::from_millis(100);
 
-/// One who looks until this is dropped.
-pub(super) struct Memory {
-    taken: Arc<Mutex<Vec<Taken>>>,
+/// Samples until this is dropped.
+pub(super) struct MemorySampler {
+    samples: Arc<Mutex<Vec<ServerMemory>>>,
     work: JoinHandle<()>,
 }
 
 /// What a server has.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Taken {
-    /// At the first look.
+pub(super) struct ServerMemory {
+    /// At the first sample.
     pub before_bytes: u64,
-    /// At the look at which it was most.
+    /// At the largest sample.
     pub most_bytes: u64,
-    /// Seconds since the first look, and MB.
+    /// Seconds since the first sample, and MB.
     pub points: Vec<(f64, f64)>,
 }
 
-impl Memory {
-    /// Begins to look at all servers.
+impl MemorySampler {
+    /// Begins to sample all servers.
     pub fn watch(cluster: &Cluster) -> Self {
         let pids = (0..cluster.members().len()).filter_map(|member| cluster.process_of(member));
         let pids: Vec<u32> = pids.map(|child| child.pid()).collect();
-        let taken = pids.iter().map(|pid| resident(*pid));
-        let taken = taken.map(|bytes| Taken { before_bytes: bytes, most_bytes: bytes, points: Vec::new() });
-        let taken = Arc::new(Mutex::new(taken.collect()));
-        Self { work: tokio::spawn(look(pids, taken.clone())), taken }
+        let samples = pids.iter().map(|pid| resident(*pid));
+        let samples =
+            samples.map(|bytes| ServerMemory { before_bytes: bytes, most_bytes: bytes, points: Vec::new() });
+        let samples = Arc::new(Mutex::new(samples.collect()));
+        Self { work: tokio::spawn(sample(pids, samples.clone())), samples }
     }
 
     /// What each has taken, by its position.
-    pub fn taken(&self) -> Vec<Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn samples(&self) -> Vec<ServerMemory> {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Drop for Memory {
+impl Drop for MemorySampler {
     fn drop(&mut self) {
         self.work.abort();
     }
 }
 
-async fn look(pids: Vec<u32>, taken: Arc<Mutex<Vec<Taken>>>) {
+async fn sample(pids: Vec<u32>, samples: Arc<Mutex<Vec<ServerMemory>>>) {
     let begun = Instant::now();
     loop {
-        for (place, pid) in pids.iter().enumerate() {
+        for (index, pid) in pids.iter().enumerate() {
             let (bytes, now_s) = (resident(*pid), begun.elapsed().as_secs_f64());
-            let mut all = taken.lock().unwrap_or_else(PoisonError::into_inner);
-            let one = &mut all[place];
+            let mut all = samples.lock().unwrap_or_else(PoisonError::into_inner);
+            let one = &mut all[index];
             one.most_bytes = one.most_bytes.max(bytes);
             one.points.push((now_s, bytes as f64 / 1e6));
         }
-        sleep(LOOK_AGAIN).await;
+        sleep(POLL_EVERY).await;
     }
 }
 

@@ -9,7 +9,7 @@ const PREFIX: &str = "berth_";
 /// What stands before the kind of a record of the log, and after it.
 const RECORDS: (&str, &str) = ("berth_log_commands_total{kind=\"", "\"}");
 
-/// What a server says that it has done.
+/// Counters that a server reports of itself.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::run) struct Counters(BTreeMap<String, f64>);
 

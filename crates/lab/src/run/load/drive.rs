@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Load, counters::Counters, figures, ledger::Ledger, rollouts::Rollouts};
+use super::{LoadParams, counters::Counters, figures, ledger::AllocLedger, rollouts::Rollouts};
 use crate::run::{
-    Outcome, Run, RunError, audit,
-    client::{Clock, Follower, JobIds, Jobs, Seen, Submission, Topics},
-    cluster::{Child, Cluster},
+    Run, RunError, RunOutcome, audit,
+    client::{EventBatch, EventFollower, FollowedTopics, JobIds, RunClock, Submission, SubmittedJobs},
+    cluster::{ChildProcess, Cluster},
     profile::Profiling,
-    watch::Watch,
+    usage_sampler::UsageSampler,
 };
 
 /// Between two samples of what processes use.
@@ -21,20 +21,24 @@ const AUDITED_ALLOCS_MAX: usize = 50_000;
 /// Puts the load on a cluster that is ready, and measures.
 pub(super) async fn drive(
     run: &Run<'_>,
-    load: &Load,
+    load: &LoadParams,
     ids: JobIds,
     cluster: &mut Cluster,
-) -> Result<Outcome, RunError> {
+) -> Result<RunOutcome, RunError> {
     let counted = Counters::read(&cluster.target).await;
-    let topics = if load.min_healthy.is_some() { Topics::AllocsAndDeployments } else { Topics::Allocs };
-    let mut follower = Follower::open(&cluster.target, topics).await?;
-    let watch = Watch::begin(cluster);
-    let profiling = Profiling::begin(run, cluster.children.first().map(Child::pid));
-    let clock = Clock::start();
+    let topics = if load.min_healthy.is_some() {
+        FollowedTopics::AllocsAndDeployments
+    } else {
+        FollowedTopics::Allocs
+    };
+    let mut follower = EventFollower::open(&cluster.target, topics).await?;
+    let watch = UsageSampler::begin(cluster);
+    let profiling = Profiling::begin(run, cluster.children.first().map(ChildProcess::pid));
+    let clock = RunClock::start();
     let submission = Submission::start(&cluster.target, &load.jobs(ids), run.options.connections, clock);
-    let (ledger, rollouts) = (Ledger::new(ids, load.awaited), Rollouts::new(ids));
+    let (ledger, rollouts) = (AllocLedger::new(ids, load.awaited), Rollouts::new(ids));
     let reached = (0, Instant::now());
-    let mut drive = Drive { run, load, clock, ledger, rollouts, watch, submission, reached };
+    let mut drive = LoadDriver { run, load, clock, ledger, rollouts, watch, submission, reached };
     drive.until_all_are_there(&mut follower, cluster).await?;
     let used = drive.watch.server_used();
     let after = Counters::read(&cluster.target).await;
@@ -56,44 +60,44 @@ pub(super) async fn drive(
 /// should be: what an experiment needs before it begins to measure.
 pub(in crate::run) async fn fill(
     run: &Run<'_>,
-    load: &Load,
-    jobs: &Jobs,
+    load: &LoadParams,
+    jobs: &SubmittedJobs,
     first: u32,
     cluster: &mut Cluster,
 ) -> Result<(), RunError> {
-    let mut follower = Follower::open(&cluster.target, Topics::Allocs).await?;
-    let (watch, clock) = (Watch::begin(cluster), Clock::start());
+    let mut follower = EventFollower::open(&cluster.target, FollowedTopics::Allocs).await?;
+    let (watch, clock) = (UsageSampler::begin(cluster), RunClock::start());
     let submission = Submission::start_from(&cluster.target, jobs, first, run.options.connections, clock);
-    let (ledger, rollouts) = (Ledger::new(jobs.ids, load.awaited), Rollouts::new(jobs.ids));
+    let (ledger, rollouts) = (AllocLedger::new(jobs.ids, load.awaited), Rollouts::new(jobs.ids));
     let reached = (0, Instant::now());
-    let mut drive = Drive { run, load, clock, ledger, rollouts, watch, submission, reached };
+    let mut drive = LoadDriver { run, load, clock, ledger, rollouts, watch, submission, reached };
     drive.until_all_are_there(&mut follower, cluster).await
 }
 
-struct Drive<'a> {
+struct LoadDriver<'a> {
     run: &'a Run<'a>,
-    load: &'a Load,
-    clock: Clock,
-    ledger: Ledger,
+    load: &'a LoadParams,
+    clock: RunClock,
+    ledger: AllocLedger,
     rollouts: Rollouts,
-    watch: Watch,
+    watch: UsageSampler,
     submission: Submission,
     /// The most allocations that were in the awaited state and deployments that were successful, and since when.
     reached: (u64, Instant),
 }
 
-impl Drive<'_> {
+impl LoadDriver<'_> {
     async fn until_all_are_there(
         &mut self,
-        follower: &mut Follower,
+        follower: &mut EventFollower,
         cluster: &mut Cluster,
     ) -> Result<(), RunError> {
         let mut sample = tokio::time::interval(SAMPLE_EVERY);
         while !self.is_done() {
             tokio::select! {
-                seen = follower.next() => match seen? {
-                    Some(seen) => self.saw(&seen)?,
-                    None => self.saw(&follower.catch_up().await?)?,
+                batch = follower.next() => match batch? {
+                    Some(batch) => self.record(&batch)?,
+                    None => self.record(&follower.catch_up().await?)?,
                 },
                 more = self.submission.next(), if !self.submission.is_done() => more?,
                 _ = sample.tick() => {
@@ -117,11 +121,11 @@ impl Drive<'_> {
         deployed && self.ledger.reached() == self.expected() && self.submission.is_done()
     }
 
-    fn saw(&mut self, seen: &Seen) -> Result<(), RunError> {
+    fn record(&mut self, batch: &EventBatch) -> Result<(), RunError> {
         let at_s = self.clock.now_s();
-        seen.allocs.iter().for_each(|alloc| self.ledger.saw(at_s, self.clock, alloc));
-        let mut deployments = seen.deployments.iter();
-        deployments.try_for_each(|seen| self.rollouts.saw(at_s, seen)).map_err(RunError::Incomplete)
+        batch.allocs.iter().for_each(|alloc| self.ledger.record(at_s, self.clock, alloc));
+        let mut deployments = batch.deployments.iter();
+        deployments.try_for_each(|batch| self.rollouts.record(at_s, batch)).map_err(RunError::Incomplete)
     }
 
     /// Takes a sample; fails when nothing has moved for long.

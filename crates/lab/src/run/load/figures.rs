@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::{
     counters::Counters,
-    ledger::{AllocTimes, Ledger},
+    ledger::{AllocLedger, AllocTimes},
 };
 use crate::{
-    record::{Stage, TraceLine, mean, percentile},
-    run::{Metric, Outcome, client::JobTimes, watch::ServerUsed},
+    record::{RequestStage, TraceLine, mean, percentile},
+    run::{Metric, RunOutcome, client::JobTimes, usage_sampler::ServerUsage},
 };
 
 /// Requests in a trace; of more, a part that is spread evenly is written.
@@ -56,13 +56,13 @@ const HEALTH_RECORDS: &str = "set_alloc_health";
 
 /// All figures of a load that went well. `jobs` are the times of jobs by number.
 pub(super) fn outcome(
-    ledger: &Ledger,
+    ledger: &AllocLedger,
     jobs: &[JobTimes],
-    used: Option<ServerUsed>,
+    used: Option<ServerUsage>,
     counted: Option<&Counters>,
-) -> Outcome {
+) -> RunOutcome {
     let allocs = ledger.allocs();
-    let mut outcome = Outcome::default();
+    let mut outcome = RunOutcome::default();
     client_side(&mut outcome, allocs, jobs);
     server_side(&mut outcome, allocs.len() as f64, used, counted);
     let step = allocs.len().div_ceil(TRACED_MAX).max(1);
@@ -75,7 +75,12 @@ pub(super) fn outcome(
 }
 
 /// When all deployments were successful, and how much later than the slowest allocation would have been healthy by itself.
-pub(super) fn deployments(outcome: &mut Outcome, allocs: &[AllocTimes], done_s: f64, min_healthy: Duration) {
+pub(super) fn deployments(
+    outcome: &mut RunOutcome,
+    allocs: &[AllocTimes],
+    done_s: f64,
+    min_healthy: Duration,
+) {
     let starts_s = allocs.iter().map(|alloc| alloc.all_started_s - alloc.received_s);
     let by_itself_s = starts_s.fold(f64::NAN, f64::max) + min_healthy.as_secs_f64();
     outcome.metrics.insert("deployments_done_s", done_s);
@@ -90,7 +95,7 @@ pub(super) fn deployments(outcome: &mut Outcome, allocs: &[AllocTimes], done_s: 
     ));
 }
 
-fn client_side(outcome: &mut Outcome, allocs: &[AllocTimes], jobs: &[JobTimes]) {
+fn client_side(outcome: &mut RunOutcome, allocs: &[AllocTimes], jobs: &[JobTimes]) {
     let count = allocs.len() as f64;
     let last = |time: fn(&AllocTimes) -> f64| allocs.iter().map(time).fold(f64::NAN, f64::max);
     let (placed_s, reached_s) = (last(|alloc| alloc.placed_s), last(|alloc| alloc.reached_s));
@@ -124,7 +129,7 @@ fn client_side(outcome: &mut Outcome, allocs: &[AllocTimes], jobs: &[JobTimes]) 
     );
 }
 
-fn percentiles(outcome: &mut Outcome, mut values: Vec<f64>, wanted: &[(&'static str, f64)]) {
+fn percentiles(outcome: &mut RunOutcome, mut values: Vec<f64>, wanted: &[(&'static str, f64)]) {
     values.sort_by(f64::total_cmp);
     let found = wanted.iter().filter_map(|(name, part)| Some((*name, percentile(&values, *part)?)));
     outcome.metrics.extend(found);
@@ -136,9 +141,9 @@ fn growth(in_order: &[f64]) -> Option<f64> {
     Some(mean(&in_order[in_order.len() - tenth..])? / mean(&in_order[..tenth])?)
 }
 
-fn server_side(outcome: &mut Outcome, allocs: f64, used: Option<ServerUsed>, counted: Option<&Counters>) {
+fn server_side(outcome: &mut RunOutcome, allocs: f64, used: Option<ServerUsage>, counted: Option<&Counters>) {
     let metrics = &mut outcome.metrics;
-    if let Some(ServerUsed { before, after }) = used {
+    if let Some(ServerUsage { before, after }) = used {
         let cpu_s = after.cpu_s - before.cpu_s;
         metrics.insert("server_cpu_s", cpu_s);
         metrics.insert("server_cpu_ms_per_alloc", cpu_s * 1e3 / allocs);
@@ -171,16 +176,16 @@ fn server_side(outcome: &mut Outcome, allocs: f64, used: Option<ServerUsed>, cou
 fn lines(number: usize, alloc: &AllocTimes, jobs: &[JobTimes]) -> impl Iterator<Item = TraceLine> {
     let (job, times) = (alloc.job, jobs[alloc.job as usize]);
     let stages = [
-        (Stage::Submitted, times.submitted_s),
-        (Stage::Acknowledged, times.acknowledged_s),
-        (Stage::Planned, alloc.planned_s),
-        (Stage::Placed, alloc.placed_s),
-        (Stage::Received, alloc.received_s),
-        (Stage::Started, alloc.started_s),
-        (Stage::Running, alloc.reached_s),
+        (RequestStage::Submitted, times.submitted_s),
+        (RequestStage::Acknowledged, times.acknowledged_s),
+        (RequestStage::Planned, alloc.planned_s),
+        (RequestStage::Placed, alloc.placed_s),
+        (RequestStage::Received, alloc.received_s),
+        (RequestStage::Started, alloc.started_s),
+        (RequestStage::Running, alloc.reached_s),
     ];
-    let seen = stages.into_iter().filter(|(_, at_s)| !at_s.is_nan());
-    seen.map(move |(stage, at_s)| TraceLine {
+    let observed = stages.into_iter().filter(|(_, at_s)| !at_s.is_nan());
+    observed.map(move |(stage, at_s)| TraceLine {
         request: number as u64,
         job,
         stage,
@@ -193,16 +198,16 @@ fn lines(number: usize, alloc: &AllocTimes, jobs: &[JobTimes]) -> impl Iterator<
 mod tests {
     use super::*;
     use crate::run::{
-        client::{AllocSeen, Clock, JobIds, Status, TaskTimes},
+        client::{AllocEvent, AllocStatus, JobIds, RunClock, TaskTimes},
         cluster::Usage,
-        load::Awaited,
+        load::AwaitedState,
     };
 
     /// Twenty allocations of two jobs: number `n` is placed at `n`/10 s after its job, and runs 0.5 s later.
-    fn twenty() -> (Ledger, Vec<JobTimes>) {
-        let (ids, clock) = (JobIds::new(), Clock::start());
-        let mut ledger = Ledger::new(ids, Awaited::Running);
-        let seen = |n: u32, status| AllocSeen {
+    fn twenty() -> (AllocLedger, Vec<JobTimes>) {
+        let (ids, clock) = (JobIds::new(), RunClock::start());
+        let mut ledger = AllocLedger::new(ids, AwaitedState::Running);
+        let observed = |n: u32, status| AllocEvent {
             id: n.into(),
             job: ids.id(n / 10),
             status,
@@ -211,14 +216,14 @@ mod tests {
         };
         for n in 0..20 {
             let placed_s = f64::from(n / 10) + f64::from(n % 10 + 1) / 10.0;
-            ledger.saw(placed_s, clock, &seen(n, Status::Pending));
-            ledger.saw(placed_s + 0.5, clock, &seen(n, Status::Running));
+            ledger.record(placed_s, clock, &observed(n, AllocStatus::Pending));
+            ledger.record(placed_s + 0.5, clock, &observed(n, AllocStatus::Running));
         }
         let job = |submitted_s| JobTimes { submitted_s, acknowledged_s: submitted_s + 0.01 };
         (ledger, vec![job(0.0), job(1.0)])
     }
 
-    fn assert_near(outcome: &Outcome, name: &str, expected: f64) {
+    fn assert_near(outcome: &RunOutcome, name: &str, expected: f64) {
         let found = outcome.metrics[name];
         assert!((found - expected).abs() < 1e-9, "{name} is {found}, expected {expected}");
     }
@@ -241,16 +246,17 @@ mod tests {
 
     #[test]
     fn deployments_are_held_against_what_an_allocation_takes_by_itself() {
-        let (ids, clock) = (JobIds::new(), Clock::start());
-        let mut ledger = Ledger::new(ids, Awaited::Running);
+        let (ids, clock) = (JobIds::new(), RunClock::start());
+        let mut ledger = AllocLedger::new(ids, AwaitedState::Running);
         for (id, start_ns) in [(1, 500_000_000), (2, 1_500_000_000)] {
             let received_ns = 1_000_000_000 * id as u64;
             let tasks =
                 TaskTimes { received_ns, started_ns: received_ns, all_started_ns: received_ns + start_ns };
-            let seen = AllocSeen { id, job: ids.id(0), status: Status::Running, created_ns: 0, tasks };
-            ledger.saw(0.1, clock, &seen);
+            let observed =
+                AllocEvent { id, job: ids.id(0), status: AllocStatus::Running, created_ns: 0, tasks };
+            ledger.record(0.1, clock, &observed);
         }
-        let mut outcome = Outcome::default();
+        let mut outcome = RunOutcome::default();
         outcome.variants.entry(HEALTH_RECORDS.to_owned()).or_default().insert("log_records_by_kind", 0.5);
         deployments(&mut outcome, ledger.allocs(), 14.0, Duration::from_secs(10));
         assert_near(&outcome, "deployments_done_s", 14.0);
@@ -262,7 +268,7 @@ mod tests {
     fn what_a_server_uses_is_told_for_each_allocation() {
         let (ledger, jobs) = twenty();
         let before = Usage { cpu_s: 1.0, rss_bytes: 1_000, rss_max_bytes: 1_500, written_bytes: 0 };
-        let used = ServerUsed { before, after: Usage { cpu_s: 3.0, rss_max_bytes: 5_000, ..before } };
+        let used = ServerUsage { before, after: Usage { cpu_s: 3.0, rss_max_bytes: 5_000, ..before } };
         let counted = "berth_log_bytes_total 600\nberth_log_entries_total 4\nberth_agent_updates_total 60\n\
                        berth_log_commands_total{kind=\"commit_plan\"} 2\n";
         let outcome = outcome(&ledger, &jobs, Some(used), Counters::of(counted).as_ref());
@@ -280,9 +286,14 @@ mod tests {
         let (ledger, jobs) = twenty();
         let trace = outcome(&ledger, &jobs, None, None).trace;
         assert_eq!(trace.len(), 20 * 4);
-        let stages: Vec<(Stage, f64)> =
+        let stages: Vec<(RequestStage, f64)> =
             trace.iter().filter(|line| line.request == 19).map(|line| (line.stage, line.at_s)).collect();
-        let expected = [Stage::Submitted, Stage::Acknowledged, Stage::Placed, Stage::Running];
+        let expected = [
+            RequestStage::Submitted,
+            RequestStage::Acknowledged,
+            RequestStage::Placed,
+            RequestStage::Running,
+        ];
         assert_eq!(stages.iter().map(|(stage, _)| *stage).collect::<Vec<_>>(), expected);
         assert_eq!((stages[0].1, stages[3].1), (1.0, 2.5));
     }

@@ -6,13 +6,13 @@ use std::{
 };
 
 use crate::run::{
-    client::{AllocSeen, Clock, JobIds, Status},
-    progress::Counts,
+    client::{AllocEvent, AllocStatus, JobIds, RunClock},
+    progress::TaskCounts,
 };
 
 /// Which state every allocation must reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::run) enum Awaited {
+pub(in crate::run) enum AwaitedState {
     /// All run at the same time.
     Running,
     /// Each has ended well.
@@ -21,7 +21,7 @@ pub(in crate::run) enum Awaited {
     Failed,
 }
 
-impl Awaited {
+impl AwaitedState {
     /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
@@ -31,11 +31,11 @@ impl Awaited {
         }
     }
 
-    fn is(self, status: Status) -> bool {
+    fn is(self, status: AllocStatus) -> bool {
         match self {
-            Self::Running => status == Status::Running,
-            Self::Complete => status == Status::Complete,
-            Self::Failed => status == Status::Failed,
+            Self::Running => status == AllocStatus::Running,
+            Self::Complete => status == AllocStatus::Complete,
+            Self::Failed => status == AllocStatus::Failed,
         }
     }
 }
@@ -57,32 +57,32 @@ pub(super) struct AllocTimes {
     pub all_started_s: f64,
     /// The client saw it first in the awaited state.
     pub reached_s: f64,
-    status: Status,
+    status: AllocStatus,
 }
 
-/// All of them.
+/// The times of all allocations.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct AllocLedger {
     ids: JobIds,
-    awaited: Awaited,
+    awaited: AwaitedState,
     /// Index in `allocs`, by id.
-    places: HashMap<u128, usize>,
+    index_by_id: HashMap<u128, usize>,
     /// In the order in which they were seen first.
     allocs: Vec<AllocTimes>,
     reached: u64,
 }
 
-impl Ledger {
+impl AllocLedger {
     /// Of the jobs of that run.
-    pub fn new(ids: JobIds, awaited: Awaited) -> Self {
-        Self { ids, awaited, places: HashMap::new(), allocs: Vec::new(), reached: 0 }
+    pub fn new(ids: JobIds, awaited: AwaitedState) -> Self {
+        Self { ids, awaited, index_by_id: HashMap::new(), allocs: Vec::new(), reached: 0 }
     }
 
     /// The client has seen an allocation.
-    pub fn saw(&mut self, at_s: f64, clock: Clock, seen: &AllocSeen) {
-        let Some(job) = self.ids.number(&seen.job) else { return };
-        let place = *self.places.entry(seen.id).or_insert(self.allocs.len());
-        if place == self.allocs.len() {
+    pub fn record(&mut self, at_s: f64, clock: RunClock, event: &AllocEvent) {
+        let Some(job) = self.ids.number(&event.job) else { return };
+        let index = *self.index_by_id.entry(event.id).or_insert(self.allocs.len());
+        if index == self.allocs.len() {
             self.allocs.push(AllocTimes {
                 job,
                 planned_s: f64::NAN,
@@ -91,16 +91,16 @@ impl Ledger {
                 started_s: f64::NAN,
                 all_started_s: f64::NAN,
                 reached_s: f64::NAN,
-                status: Status::Pending,
+                status: AllocStatus::Pending,
             });
         }
-        let alloc = &mut self.allocs[place];
-        first(&mut alloc.planned_s, clock, seen.created_ns);
-        first(&mut alloc.received_s, clock, seen.tasks.received_ns);
-        first(&mut alloc.started_s, clock, seen.tasks.started_ns);
-        first(&mut alloc.all_started_s, clock, seen.tasks.all_started_ns);
-        let (before, now) = (self.awaited.is(alloc.status), self.awaited.is(seen.status));
-        alloc.status = seen.status;
+        let alloc = &mut self.allocs[index];
+        first(&mut alloc.planned_s, clock, event.created_ns);
+        first(&mut alloc.received_s, clock, event.tasks.received_ns);
+        first(&mut alloc.started_s, clock, event.tasks.started_ns);
+        first(&mut alloc.all_started_s, clock, event.tasks.all_started_ns);
+        let (before, now) = (self.awaited.is(alloc.status), self.awaited.is(event.status));
+        alloc.status = event.status;
         if now && alloc.reached_s.is_nan() {
             alloc.reached_s = at_s;
         }
@@ -113,8 +113,8 @@ impl Ledger {
     }
 
     /// How far all have got; so many are known to the server.
-    pub fn counts(&self, created: u64) -> Counts {
-        Counts { created, placed: self.allocs.len() as u64, running: self.reached }
+    pub fn counts(&self, created: u64) -> TaskCounts {
+        TaskCounts { created, placed: self.allocs.len() as u64, running: self.reached }
     }
 
     /// In the order in which they were seen first.
@@ -124,7 +124,7 @@ impl Ledger {
 
     /// How many are in which state, for people.
     pub fn states(&self) -> String {
-        let mut counts: BTreeMap<Status, u64> = BTreeMap::new();
+        let mut counts: BTreeMap<AllocStatus, u64> = BTreeMap::new();
         self.allocs.iter().for_each(|alloc| *counts.entry(alloc.status).or_default() += 1);
         let mut message = format!("{} seen", self.allocs.len());
         for (status, count) in counts {
@@ -134,8 +134,8 @@ impl Ledger {
     }
 }
 
-/// Notes a time that somebody else reports, once.
-fn first(time_s: &mut f64, clock: Clock, ns: u64) {
+/// Records a time that the server or a node reports, once.
+fn first(time_s: &mut f64, clock: RunClock, ns: u64) {
     if time_s.is_nan() && ns > 0 {
         *time_s = clock.at_s(ns);
     }
@@ -146,20 +146,20 @@ mod tests {
     use super::*;
     use crate::run::client::TaskTimes;
 
-    fn seen(ids: JobIds, id: u128, status: Status) -> AllocSeen {
-        AllocSeen { id, job: ids.id(4), status, created_ns: 0, tasks: TaskTimes::default() }
+    fn event(ids: JobIds, id: u128, status: AllocStatus) -> AllocEvent {
+        AllocEvent { id, job: ids.id(4), status, created_ns: 0, tasks: TaskTimes::default() }
     }
 
     #[test]
     fn an_allocation_is_counted_while_it_is_where_it_should_be() {
-        let (ids, clock) = (JobIds::new(), Clock::start());
-        let mut ledger = Ledger::new(ids, Awaited::Running);
-        ledger.saw(0.5, clock, &seen(ids, 1, Status::Pending));
-        ledger.saw(0.6, clock, &seen(ids, 2, Status::Running));
-        assert_eq!(ledger.counts(9), Counts { created: 9, placed: 2, running: 1 });
-        ledger.saw(0.7, clock, &seen(ids, 2, Status::Failed));
-        ledger.saw(0.8, clock, &seen(ids, 1, Status::Running));
-        ledger.saw(0.9, clock, &seen(ids, 1, Status::Running));
+        let (ids, clock) = (JobIds::new(), RunClock::start());
+        let mut ledger = AllocLedger::new(ids, AwaitedState::Running);
+        ledger.record(0.5, clock, &event(ids, 1, AllocStatus::Pending));
+        ledger.record(0.6, clock, &event(ids, 2, AllocStatus::Running));
+        assert_eq!(ledger.counts(9), TaskCounts { created: 9, placed: 2, running: 1 });
+        ledger.record(0.7, clock, &event(ids, 2, AllocStatus::Failed));
+        ledger.record(0.8, clock, &event(ids, 1, AllocStatus::Running));
+        ledger.record(0.9, clock, &event(ids, 1, AllocStatus::Running));
         assert_eq!((ledger.reached(), ledger.states().as_str()), (1, "2 seen, 1 running, 1 failed"));
         let times = ledger.allocs()[0];
         assert_eq!((times.job, times.placed_s, times.reached_s), (4, 0.5, 0.8));
@@ -167,10 +167,10 @@ mod tests {
 
     #[test]
     fn the_allocations_of_others_are_left_out() {
-        let (ids, clock) = (JobIds::new(), Clock::start());
-        let mut ledger = Ledger::new(ids, Awaited::Complete);
-        let stranger = AllocSeen { job: "web".to_owned(), ..seen(ids, 1, Status::Complete) };
-        ledger.saw(0.5, clock, &stranger);
+        let (ids, clock) = (JobIds::new(), RunClock::start());
+        let mut ledger = AllocLedger::new(ids, AwaitedState::Complete);
+        let stranger = AllocEvent { job: "web".to_owned(), ..event(ids, 1, AllocStatus::Complete) };
+        ledger.record(0.5, clock, &stranger);
         assert_eq!((ledger.reached(), ledger.allocs().len()), (0, 0));
     }
 }

@@ -10,44 +10,44 @@ mod rollouts;
 use std::time::Duration;
 
 use super::{
-    Outcome, Run, RunError,
-    client::{JobIds, JobTemplate, Jobs, clean_up},
-    cluster::{ClusterAsk, NodesAsk, on_cluster},
+    Run, RunError, RunOutcome,
+    client::{JobIds, JobTemplate, SubmittedJobs, clean_up},
+    cluster::{ClusterParams, NodesParams, on_cluster},
 };
 pub(super) use counters::Counters;
 use drive::drive;
 pub(super) use drive::fill;
 pub(super) use figures::{DEPLOYMENT_METRICS, METRICS};
-pub(super) use ledger::Awaited;
+pub(super) use ledger::AwaitedState;
 
-/// What is asked of a cluster.
+/// A load, and the cluster that it needs.
 #[derive(Debug, Clone)]
-pub(super) struct Load {
+pub(super) struct LoadParams {
     /// The nodes.
-    pub nodes: NodesAsk,
+    pub nodes: NodesParams,
     /// How many servers there are.
     pub servers: u32,
     /// Everything over TLS, with ACLs and an audit log.
     pub secure: bool,
     /// What the jobs have in common.
     pub template: JobTemplate,
-    /// How many jobs.
+    /// Number of jobs.
     pub jobs: u32,
     /// Which state every allocation must reach.
-    pub awaited: Awaited,
+    pub awaited: AwaitedState,
     /// With jobs that have deployments, which must all be successful then: their `min_healthy_time`.
     pub min_healthy: Option<Duration>,
 }
 
-impl Load {
-    fn jobs(&self, ids: JobIds) -> Jobs {
-        Jobs::alike(ids, self.template.clone(), self.jobs)
+impl LoadParams {
+    fn jobs(&self, ids: JobIds) -> SubmittedJobs {
+        SubmittedJobs::alike(ids, self.template.clone(), self.jobs)
     }
 }
 
 /// Puts the load on a cluster, and measures.
-pub(super) fn measure(run: &Run<'_>, load: &Load) -> Result<Outcome, RunError> {
-    let ask = ClusterAsk {
+pub(super) fn measure(run: &Run<'_>, load: &LoadParams) -> Result<RunOutcome, RunError> {
+    let cluster_params = ClusterParams {
         nodes: load.nodes.clone(),
         servers: load.servers,
         server: Vec::new(),
@@ -55,5 +55,5 @@ pub(super) fn measure(run: &Run<'_>, load: &Load) -> Result<Outcome, RunError> {
     };
     let ids = JobIds::new();
     let work = async |cluster: &mut _| drive(run, load, ids, cluster).await;
-    on_cluster(run, &ask, work, async |target| clean_up(target, ids, load.jobs).await)
+    on_cluster(run, &cluster_params, work, async |target| clean_up(target, ids, load.jobs).await)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::run::client::{DeploymentSeen, JobIds};
+use crate::run::client::{DeploymentEvent, JobIds};
 
 /// The deployments that have ended well, of jobs that have one each.
 #[derive(Debug)]
@@ -24,9 +24,9 @@ impl Rollouts {
     ///
     /// # Errors
     /// When one has failed: which, and why.
-    pub fn saw(&mut self, at_s: f64, seen: &DeploymentSeen) -> Result<(), String> {
-        let Some(job) = self.ids.number(&seen.job) else { return Ok(()) };
-        match seen.status.as_str() {
+    pub fn record(&mut self, at_s: f64, event: &DeploymentEvent) -> Result<(), String> {
+        let Some(job) = self.ids.number(&event.job) else { return Ok(()) };
+        match event.status.as_str() {
             "successful" => {
                 if self.successful.insert(job) {
                     self.done_s = at_s;
@@ -34,7 +34,7 @@ impl Rollouts {
                 Ok(())
             }
             "failed" | "cancelled" => {
-                Err(format!("the deployment of job {} is {}: {}", seen.job, seen.status, seen.description))
+                Err(format!("the deployment of job {} is {}: {}", event.job, event.status, event.description))
             }
             _ => Ok(()),
         }
@@ -55,8 +55,8 @@ impl Rollouts {
 mod tests {
     use super::*;
 
-    fn seen(job: String, status: &str) -> DeploymentSeen {
-        DeploymentSeen { job, status: status.to_owned(), description: "why".to_owned() }
+    fn event(job: String, status: &str) -> DeploymentEvent {
+        DeploymentEvent { job, status: status.to_owned(), description: "why".to_owned() }
     }
 
     #[test]
@@ -70,10 +70,10 @@ mod tests {
             (0.4, ids.id(0), "successful"),
             (0.5, "web".to_owned(), "failed"),
         ] {
-            rollouts.saw(at_s, &seen(job, status)).unwrap();
+            rollouts.record(at_s, &event(job, status)).unwrap();
         }
         assert_eq!((rollouts.successful(), rollouts.done_s()), (2, 0.3));
-        let failed = rollouts.saw(0.6, &seen(ids.id(2), "failed")).unwrap_err();
+        let failed = rollouts.record(0.6, &event(ids.id(2), "failed")).unwrap_err();
         assert!(failed.ends_with("is failed: why"), "{failed}");
     }
 }

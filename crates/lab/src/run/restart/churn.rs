@@ -12,15 +12,15 @@ use tokio::{
 };
 
 use super::{
-    account::Account,
-    books::{JobState, REVISION},
     job,
+    job_states::{JobState, REVISION},
+    ledger::SharedLedger,
 };
 use crate::{
     random::Random,
     run::{
         RunError, Target,
-        http::{Connection, Reply},
+        http::{Connection, HttpReply},
     },
 };
 
@@ -36,22 +36,21 @@ const SOME: u32 = 4;
 /// After so long without an answer nobody knows what has become of a write, and nobody will.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// Until all jobs must have been written, in the end, so that it is known what they are.
-const SURE_MAX: Duration = Duration::from_secs(60);
+const CONFIRM_MAX: Duration = Duration::from_secs(60);
 /// Before a server that is not there is dialed again.
 const DIAL_AGAIN: Duration = Duration::from_millis(20);
 
 /// What there is to write.
 #[derive(Debug, Clone)]
-pub(super) struct Changes {
+pub(super) struct ChangePlan {
     /// How the ids of all jobs that change begin.
     pub prefix: String,
-    /// Changes a second.
     pub rate: u32,
     pub seed: u64,
 }
 
-/// Clients at work.
-pub(super) struct Churn {
+/// The running clients.
+pub(super) struct ChangeClients {
     stop: watch::Sender<bool>,
     clients: JoinSet<Result<(), RunError>>,
 }
@@ -71,17 +70,17 @@ fn count(number: u32) -> u32 {
     }
 }
 
-impl Churn {
-    /// Begins.
-    pub fn start(target: &Target, changes: &Changes, account: &Account) -> Self {
+impl ChangeClients {
+    /// Starts the clients.
+    pub fn start(target: &Target, changes: &ChangePlan, ledger: &SharedLedger) -> Self {
         let (stop, stopped) = watch::channel(false);
         let mut clients = JoinSet::new();
         let (jobs, _) = size(changes.rate);
         for number in 0..CLIENTS.min(changes.rate) {
-            let client = Client {
+            let client = ChangeClient {
                 target: target.clone(),
                 changes: changes.clone(),
-                account: account.clone(),
+                ledger: ledger.clone(),
                 random: Random::new(changes.seed ^ u64::from(number)),
                 jobs: (number..jobs).step_by(CLIENTS as usize).collect(),
                 revision: 0,
@@ -102,11 +101,11 @@ impl Churn {
     }
 }
 
-/// One that writes.
-struct Client {
+/// A client that writes.
+struct ChangeClient {
     target: Target,
-    changes: Changes,
-    account: Account,
+    changes: ChangePlan,
+    ledger: SharedLedger,
     random: Random,
     /// The numbers of its jobs.
     jobs: Vec<u32>,
@@ -117,7 +116,7 @@ struct Client {
 
 /// What has become of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Written {
+enum WriteResult {
     Acknowledged,
     /// Not done, and never will be.
     Refused,
@@ -129,7 +128,7 @@ enum Written {
     Waiting,
 }
 
-impl Client {
+impl ChangeClient {
     async fn work(mut self, mut stopped: watch::Receiver<bool>) -> Result<(), RunError> {
         let clients = f64::from(CLIENTS.min(self.changes.rate));
         let mut ticks = interval(Duration::from_secs_f64(clients / f64::from(self.changes.rate)));
@@ -143,17 +142,18 @@ impl Client {
                 _ = stopped.changed() => break,
             }
         }
-        self.make_sure().await
+        self.confirm().await
     }
 
     /// Writes every job again of which nobody knows what it is.
-    async fn make_sure(&mut self) -> Result<(), RunError> {
+    async fn confirm(&mut self) -> Result<(), RunError> {
         let begun = Instant::now();
         loop {
-            let unsure = |number: &u32| !self.account.lock().books.is_sure(&self.id(*number));
+            let unsure = |number: &u32| !self.ledger.lock().job_states.is_confirmed(&self.id(*number));
             let Some(at) = self.jobs.iter().position(unsure) else { return Ok(()) };
-            if begun.elapsed() > SURE_MAX {
-                let message = format!("job {} could not be written for {SURE_MAX:?}", self.id(self.jobs[at]));
+            if begun.elapsed() > CONFIRM_MAX {
+                let message =
+                    format!("job {} could not be written for {CONFIRM_MAX:?}", self.id(self.jobs[at]));
                 return Err(RunError::Incomplete(message));
             }
             self.change(at).await;
@@ -168,26 +168,26 @@ impl Client {
         let number = self.jobs[at];
         let id = self.id(number);
         let (before, next) = self.next(&id);
-        self.account.lock().books.begin(&id, count(number), next);
+        self.ledger.lock().job_states.begin(&id, count(number), next);
         let written = self.write(&id, count(number), next).await;
-        let mut account = self.account.lock();
+        let mut ledger = self.ledger.lock();
         match written {
-            Written::Acknowledged => {
-                account.acknowledged += 1;
-                account.books.acknowledge(&id);
+            WriteResult::Acknowledged => {
+                ledger.acknowledged += 1;
+                ledger.job_states.acknowledge(&id);
             }
-            Written::Refused => {
-                account.refused += 1;
-                account.books.withdraw(&id);
+            WriteResult::Refused => {
+                ledger.refused += 1;
+                ledger.job_states.withdraw(&id);
             }
-            Written::NotFound => {
-                account.books.withdraw(&id);
-                account.wrong.push(format!("job {id} is {before:?}, and not found when it is to be stopped"));
+            WriteResult::NotFound => {
+                ledger.job_states.withdraw(&id);
+                ledger.wrong.push(format!("job {id} is {before:?}, and not found when it is to be stopped"));
             }
-            Written::Unanswered => account.unanswered += 1,
-            Written::Waiting => {
-                account.unanswered += 1;
-                account.books.forget(&id);
+            WriteResult::Unanswered => ledger.unanswered += 1,
+            WriteResult::Waiting => {
+                ledger.unanswered += 1;
+                ledger.job_states.forget(&id);
                 self.jobs.swap_remove(at);
             }
         }
@@ -195,12 +195,12 @@ impl Client {
 
     /// What the job is, as far as anybody knows, and what it is to become. A job of which nobody knows is registered.
     fn next(&mut self, id: &str) -> (Option<JobState>, JobState) {
-        let account = self.account.lock();
-        let (latest, sure) = (account.books.latest(id), account.books.is_sure(id));
+        let ledger = self.ledger.lock();
+        let (latest, confirmed) = (ledger.job_states.latest(id), ledger.job_states.is_confirmed(id));
         self.revision += 1;
         let revision = self.revision;
         let next = match latest {
-            Some(JobState::Live(_)) if sure => match self.random.below(4) {
+            Some(JobState::Live(_)) if confirmed => match self.random.below(4) {
                 0 => JobState::Stopped,
                 1 => JobState::Purged,
                 _ => JobState::Live(revision),
@@ -210,7 +210,7 @@ impl Client {
         (latest, next)
     }
 
-    async fn write(&mut self, id: &str, count: u32, state: JobState) -> Written {
+    async fn write(&mut self, id: &str, count: u32, state: JobState) -> WriteResult {
         let (method, path, body) = match state {
             JobState::Live(revision) => (Method::PUT, "/v1/jobs".to_owned(), self.body(id, count, revision)),
             JobState::Stopped => (Method::DELETE, format!("/v1/job/{id}"), Bytes::new()),
@@ -222,20 +222,20 @@ impl Client {
                 Ok(connection) => connection,
                 Err(_) => {
                     sleep(DIAL_AGAIN).await;
-                    return Written::Refused;
+                    return WriteResult::Refused;
                 }
             },
         };
         let Ok(answer) = timeout(ANSWER_MAX, connection.exchange(method, &path, body)).await else {
-            return Written::Waiting;
+            return WriteResult::Waiting;
         };
-        let Ok(reply) = answer else { return Written::Unanswered };
+        let Ok(reply) = answer else { return WriteResult::Unanswered };
         self.connection = Some(connection);
         match reply.status {
-            status if status.is_success() => Written::Acknowledged,
-            StatusCode::NOT_FOUND => Written::NotFound,
-            status if status.is_client_error() || is_recovering(&reply) => Written::Refused,
-            _ => Written::Unanswered,
+            status if status.is_success() => WriteResult::Acknowledged,
+            StatusCode::NOT_FOUND => WriteResult::NotFound,
+            status if status.is_client_error() || is_recovering(&reply) => WriteResult::Refused,
+            _ => WriteResult::Unanswered,
         }
     }
 
@@ -248,8 +248,8 @@ impl Client {
     }
 }
 
-/// Whether a server says that it cannot answer yet.
-pub(in crate::run) fn is_recovering(reply: &Reply) -> bool {
+/// Whether a server refuses because it is still recovering.
+pub(in crate::run) fn is_recovering(reply: &HttpReply) -> bool {
     let text = reply.text();
     let is_said = ["recover", "not caught up"].iter().any(|word| text.contains(word));
     reply.status == StatusCode::SERVICE_UNAVAILABLE && is_said

@@ -10,19 +10,19 @@ use hyper::Method;
 use tokio::time::sleep;
 
 use super::{
-    account::Account,
-    books::{JobSeen, JobState},
-    churn::{Changes, Churn},
+    churn::{ChangeClients, ChangePlan},
     figures::{self, Restart},
     job,
-    probe::{self, Asked},
+    job_states::{JobState, ListedJob},
+    ledger::SharedLedger,
+    probe::{self, ProbeTargets},
     settle::settle,
 };
 use crate::{
     random::Random,
     run::{
-        Outcome, Run, RunError, Target,
-        client::{Clock, JobIds, JobTemplate, Jobs, Submission},
+        Run, RunError, RunOutcome, Target,
+        client::{JobIds, JobTemplate, RunClock, Submission, SubmittedJobs},
         cluster::{Cluster, usage},
         http::Connection,
         load::Counters,
@@ -36,19 +36,19 @@ const SOON_EVERY: u32 = 4;
 /// Until all nodes must have confirmed, and all jobs that were registered must run.
 const CONFIRMED_MAX: Duration = Duration::from_secs(90);
 const RUNNING_MAX: Duration = Duration::from_secs(300);
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 /// Says how many nodes have not confirmed yet.
 const UNCONFIRMED: &str = "x-berth-unconfirmed";
 
-/// One run.
-struct Drive<'a> {
+/// State of one run.
+struct RestartDriver<'a> {
     run: &'a Run<'a>,
     cluster: &'a mut Cluster,
-    account: Account,
+    ledger: SharedLedger,
     random: Random,
     /// How the ids begin of jobs that change, and of those that never do.
     changing: String,
-    still: JobIds,
+    stable: JobIds,
     restarts: Vec<Restart>,
     /// What servers have written to the log that were killed.
     log_bytes: f64,
@@ -57,35 +57,35 @@ struct Drive<'a> {
 }
 
 /// Does it on a cluster that is ready.
-pub(super) async fn drive(run: &Run<'_>, ids: JobIds, cluster: &mut Cluster) -> Result<Outcome, RunError> {
-    let account = Account::default();
-    cluster.nodes_print.drain(..).for_each(|printed| account.listen(printed));
+pub(super) async fn drive(run: &Run<'_>, ids: JobIds, cluster: &mut Cluster) -> Result<RunOutcome, RunError> {
+    let ledger = SharedLedger::default();
+    cluster.nodes_print.drain(..).for_each(|printed| ledger.listen(printed));
     let changing = format!("changing-{}", ids.id(0));
     let random = Random::new(run.seed);
-    let mut drive = Drive {
+    let mut drive = RestartDriver {
         run,
         cluster,
-        account,
+        ledger,
         random,
         changing,
-        still: ids,
+        stable: ids,
         restarts: Vec::new(),
         log_bytes: 0.0,
         wrong: Vec::new(),
     };
     drive.stages().await?;
-    run.progress.says("waiting for everything to be as it should");
-    let stuck = settle(&drive.cluster.target, &drive.account).await?;
-    let mut outcome = figures::outcome(&drive.restarts, &drive.account.lock(), &stuck);
+    run.progress.print("waiting for everything to be as it should");
+    let stuck = settle(&drive.cluster.target, &drive.ledger).await?;
+    let mut outcome = figures::outcome(&drive.restarts, &drive.ledger.lock(), &stuck);
     outcome.failures.append(&mut drive.wrong);
     Ok(outcome)
 }
 
-impl Drive<'_> {
+impl RestartDriver<'_> {
     /// More and more jobs, so that it shows how starts grow with them.
     async fn stages(&mut self) -> Result<(), RunError> {
         let (jobs, restarts) = (self.run.params.count_u32("jobs"), self.run.params.count_u32("restarts"));
-        let changes = Changes {
+        let changes = ChangePlan {
             prefix: self.changing.clone(),
             rate: self.run.params.count_u32("churn"),
             seed: self.run.seed,
@@ -96,7 +96,7 @@ impl Drive<'_> {
             self.register(there, jobs).await?;
             there = jobs;
             if churn.is_none() {
-                churn = Some(Churn::start(&self.cluster.target, &changes, &self.account));
+                churn = Some(ChangeClients::start(&self.cluster.target, &changes, &self.ledger));
             }
             for number in 0..restarts {
                 self.restart(jobs, number).await?;
@@ -110,28 +110,28 @@ impl Drive<'_> {
 
     /// Registers jobs until there are so many, and waits until all run.
     async fn register(&mut self, from: u32, to: u32) -> Result<(), RunError> {
-        self.run.progress.says(&format!("registering {} jobs", to - from));
+        self.run.progress.print(&format!("registering {} jobs", to - from));
         let template = JobTemplate::new(1, job(1));
         {
-            let mut account = self.account.lock();
+            let mut ledger = self.ledger.lock();
             for number in from..to {
-                account.books.begin(&self.still.id(number), 1, JobState::Live(0));
+                ledger.job_states.begin(&self.stable.id(number), 1, JobState::Live(0));
             }
         }
         let numbers = from..to;
         let mut submission = Submission::start_from(
             &self.cluster.target,
-            &Jobs::alike(self.still, template, to),
+            &SubmittedJobs::alike(self.stable, template, to),
             from,
             self.run.options.connections,
-            Clock::start(),
+            RunClock::start(),
         );
         while !submission.is_done() {
             submission.next().await?;
         }
         {
-            let mut account = self.account.lock();
-            numbers.for_each(|number| account.books.acknowledge(&self.still.id(number)));
+            let mut ledger = self.ledger.lock();
+            numbers.for_each(|number| ledger.job_states.acknowledge(&self.stable.id(number)));
         }
         self.until_running(to as usize).await
     }
@@ -140,7 +140,7 @@ impl Drive<'_> {
         let begun = Instant::now();
         loop {
             self.cluster.check()?;
-            let running = self.account.lock().tasks.count(&self.still.prefix());
+            let running = self.ledger.lock().tasks.count(&self.stable.prefix());
             if running >= count {
                 return Ok(());
             }
@@ -148,7 +148,7 @@ impl Drive<'_> {
                 let message = format!("nodes run {running} of {count} jobs after {RUNNING_MAX:?}");
                 return Err(RunError::Incomplete(message));
             }
-            sleep(LOOK_AGAIN).await;
+            sleep(POLL_EVERY).await;
         }
     }
 
@@ -157,17 +157,17 @@ impl Drive<'_> {
         let between = BETWEEN_MS.start + self.random.below(BETWEEN_MS.end - BETWEEN_MS.start);
         sleep(Duration::from_millis(between)).await;
         self.cluster.check()?;
-        let asked = self.asked();
+        let targets = self.targets();
         let counted = Counters::read(&self.cluster.target).await;
         self.log_bytes += counted.map_or(0.0, |counted| counted.value("berth_log_bytes_total"));
         let started = self.cluster.crash_server()?;
         let target = self.cluster.target.clone();
-        let back = probe::until_right(&target, &asked, &self.account, started).await?;
+        let server_return = probe::until_right(&target, &targets, &self.ledger, started).await?;
         let used = usage(self.cluster.children[0].pid()).unwrap_or_default();
         let soon = number % SOON_EVERY == SOON_EVERY - 1;
         let mut restart = Restart {
             jobs,
-            back,
+            server_return,
             cpu_s: used.cpu_s,
             confirmed_s: None,
             rss_bytes: used.rss_bytes,
@@ -179,26 +179,26 @@ impl Drive<'_> {
             let used = usage(self.cluster.children[0].pid()).unwrap_or_default();
             restart.rss_bytes = restart.rss_bytes.max(used.rss_bytes);
         }
-        self.account.lock().books.release();
-        self.tell(&restart);
+        self.ledger.lock().job_states.release();
+        self.print_restart(&restart);
         self.restarts.push(restart);
         Ok(())
     }
 
-    fn asked(&mut self) -> Asked {
-        let account = self.account.lock();
-        let still = self.still.prefix();
-        let job = account.tasks.pick_job(&still, self.random.next_u64()).map(str::to_owned);
-        let job = job.unwrap_or_else(|| self.still.id(0));
-        let allocs: HashSet<String> = account.tasks.of_job(&job);
-        Asked { changing: self.changing.clone(), still, job, allocs }
+    fn targets(&mut self) -> ProbeTargets {
+        let ledger = self.ledger.lock();
+        let stable = self.stable.prefix();
+        let job = ledger.tasks.pick_job(&stable, self.random.next_u64()).map(str::to_owned);
+        let job = job.unwrap_or_else(|| self.stable.id(0));
+        let allocs: HashSet<String> = ledger.tasks.of_job(&job);
+        ProbeTargets { changing: self.changing.clone(), stable, job, allocs }
     }
 
     /// Reads all jobs, and compares them with what was written.
     async fn check_all(&mut self, target: &Target) -> Result<(), RunError> {
-        self.account.lock().books.hold();
-        let jobs: Vec<JobSeen> = Connection::open(target).await?.list("/v1/jobs?meta=true&").await?;
-        let wrong = self.account.lock().books.check("", &jobs);
+        self.ledger.lock().job_states.hold();
+        let jobs: Vec<ListedJob> = Connection::open(target).await?.list("/v1/jobs?meta=true&").await?;
+        let wrong = self.ledger.lock().job_states.check("", &jobs);
         if let Some(first) = wrong.first() {
             let message =
                 format!("restart {}: {} jobs are wrong: {first}", self.restarts.len() + 1, wrong.len());
@@ -216,22 +216,22 @@ impl Drive<'_> {
                 return Ok(Some(started.elapsed().as_secs_f64()));
             }
             self.cluster.check()?;
-            sleep(LOOK_AGAIN).await;
+            sleep(POLL_EVERY).await;
         }
         self.wrong.push(format!("nodes have not confirmed what they run after {CONFIRMED_MAX:?}"));
         Ok(None)
     }
 
-    fn tell(&self, restart: &Restart) {
-        let Restart { jobs, back, confirmed_s, .. } = restart;
+    fn print_restart(&self, restart: &Restart) {
+        let Restart { jobs, server_return, confirmed_s, .. } = restart;
         let confirmed = confirmed_s.map_or_else(|| "not awaited".to_owned(), |s| format!("{s:.2} s"));
-        self.run.progress.says(&format!(
+        self.run.progress.print(&format!(
             "restart {} with {jobs} jobs: right after {:.3} s, all confirmed: {confirmed}; {} stale, {} empty; {} tasks ended",
             self.restarts.len() + 1,
-            back.right_s,
-            back.stale,
-            back.empty,
-            self.account.lock().tasks.ended_unasked(),
+            server_return.right_s,
+            server_return.stale,
+            server_return.empty,
+            self.ledger.lock().tasks.ended_unexpectedly(),
         ));
     }
 }

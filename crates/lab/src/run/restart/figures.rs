@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::{account::Entries, probe::Back, settle::Stuck};
+use super::{ledger::Ledger, probe::ServerReturn, settle::Unsettled};
 use crate::{
     record::{Plot, PlotLine, percentile},
-    run::{Metric, Outcome},
+    run::{Metric, RunOutcome},
 };
 
 /// Wrong answers that are listed, for people.
-const TOLD_MAX: usize = 10;
+const WRONG_SAMPLES_MAX: usize = 10;
 
 const fn metric(name: &'static str, unit: &'static str) -> Metric {
     Metric { name, unit }
 }
 
-/// What is measured.
+/// The metrics in `result.json`, with their units.
 pub(super) const METRICS: &[Metric] = &[
     metric("first_right_answer_s_p50", "s"),
     metric("first_right_answer_s_max", "s"),
@@ -37,12 +37,12 @@ pub(super) const METRICS: &[Metric] = &[
 const NOTE: &str = "times are from the start of the server's process; what runs is told by the nodes, and the log's bytes by the \
                     server; nodes that are away come back after up to 6 s and can confirm nothing before";
 
-/// One restart.
+/// What was measured of one restart.
 #[derive(Debug, Clone)]
 pub(super) struct Restart {
     /// Jobs that never change, at the time.
     pub jobs: u32,
-    pub back: Back,
+    pub server_return: ServerReturn,
     /// Processor seconds of the new server until its first right answers.
     pub cpu_s: f64,
     /// Seconds from the start of the process until all nodes had confirmed what they run; none where the server was
@@ -54,15 +54,18 @@ pub(super) struct Restart {
     pub log_bytes: f64,
 }
 
-/// All figures.
-pub(super) fn outcome(restarts: &[Restart], entries: &Entries, stuck: &Stuck) -> Outcome {
-    let mut outcome = Outcome { metrics: starts(restarts), ..Outcome::default() };
-    let (stale, empty) = (sum(restarts, |back| back.stale), sum(restarts, |back| back.empty));
-    let ended = entries.tasks.ended_unasked();
+/// The outcome of a run, with all metrics.
+pub(super) fn outcome(restarts: &[Restart], entries: &Ledger, stuck: &Unsettled) -> RunOutcome {
+    let mut outcome = RunOutcome { metrics: starts(restarts), ..RunOutcome::default() };
+    let (stale, empty) = (
+        sum(restarts, |server_return| server_return.stale),
+        sum(restarts, |server_return| server_return.empty),
+    );
+    let ended = entries.tasks.ended_unexpectedly();
     outcome.metrics.extend([
         ("stale_answers", stale as f64),
         ("empty_lists", empty as f64),
-        ("recovering_answers", sum(restarts, |back| back.recovering) as f64),
+        ("recovering_answers", sum(restarts, |server_return| server_return.recovering) as f64),
         ("tasks_ended", ended as f64),
         ("allocations_stuck", stuck.allocs.len() as f64),
         ("evaluations_stuck", stuck.evals as f64),
@@ -78,28 +81,31 @@ pub(super) fn outcome(restarts: &[Restart], entries: &Entries, stuck: &Stuck) ->
         outcome.variants.insert(format!("{jobs} jobs"), starts(&stage));
     }
     if stale + empty > 0 {
-        let told = restarts.iter().flat_map(|restart| &restart.back.told).map(String::as_str);
-        let told: Vec<&str> = told.take(TOLD_MAX).collect();
-        outcome.failures.push(format!("{stale} stale and {empty} empty answers: {}", told.join("; ")));
+        let wrong_samples =
+            restarts.iter().flat_map(|restart| &restart.server_return.wrong_samples).map(String::as_str);
+        let wrong_samples: Vec<&str> = wrong_samples.take(WRONG_SAMPLES_MAX).collect();
+        outcome
+            .failures
+            .push(format!("{stale} stale and {empty} empty answers: {}", wrong_samples.join("; ")));
     }
     outcome.failures.extend(entries.wrong.iter().cloned());
     if ended > 0 {
         let named = entries.tasks.named().join("; ");
         outcome.failures.push(format!("{ended} tasks ended without a request: {named}"));
     }
-    outcome.failures.extend(stuck.told());
+    outcome.failures.extend(stuck.failure());
     outcome.notes.push(NOTE.to_owned());
     outcome.series.plots = vec![plot(restarts)];
     outcome
 }
 
-fn sum(restarts: &[Restart], count: fn(&Back) -> u64) -> u64 {
-    restarts.iter().map(|restart| count(&restart.back)).sum()
+fn sum(restarts: &[Restart], count: fn(&ServerReturn) -> u64) -> u64 {
+    restarts.iter().map(|restart| count(&restart.server_return)).sum()
 }
 
 /// How long starts took, and how much there was to read.
 fn starts(restarts: &[Restart]) -> BTreeMap<&'static str, f64> {
-    let right_s = sorted(restarts.iter().map(|restart| restart.back.right_s));
+    let right_s = sorted(restarts.iter().map(|restart| restart.server_return.right_s));
     let confirmed_s = sorted(restarts.iter().filter_map(|restart| restart.confirmed_s));
     let cpu_s = sorted(restarts.iter().map(|restart| restart.cpu_s));
     let log_bytes = restarts.iter().map(|restart| restart.log_bytes).reduce(f64::max);
@@ -132,7 +138,7 @@ fn plot(restarts: &[Restart]) -> Plot {
         y: "seconds from the start of the process".to_owned(),
         lines: vec![
             line("all nodes confirmed", |restart| restart.confirmed_s),
-            line("first right answers", |restart| Some(restart.back.right_s)),
+            line("first right answers", |restart| Some(restart.server_return.right_s)),
             line("processor time until then", |restart| Some(restart.cpu_s)),
         ],
         groups: Vec::new(),
@@ -144,14 +150,14 @@ mod tests {
     use super::*;
 
     fn restart(jobs: u32, right_s: f64, stale: u64) -> Restart {
-        let back = Back { right_s, stale, ..Back::default() };
-        Restart { jobs, back, cpu_s: 0.1, confirmed_s: None, rss_bytes: 7, log_bytes: 9.0 }
+        let server_return = ServerReturn { right_s, stale, ..ServerReturn::default() };
+        Restart { jobs, server_return, cpu_s: 0.1, confirmed_s: None, rss_bytes: 7, log_bytes: 9.0 }
     }
 
     #[test]
     fn starts_are_summed_up_for_each_number_of_jobs() {
         let restarts = [restart(10, 0.1, 0), restart(20, 0.4, 0), restart(20, 0.2, 0)];
-        let outcome = outcome(&restarts, &Entries::default(), &Stuck::default());
+        let outcome = outcome(&restarts, &Ledger::default(), &Unsettled::default());
         assert_eq!(outcome.metrics["first_right_answer_s_max"], 0.4);
         assert_eq!(outcome.variants["10 jobs"]["first_right_answer_s_max"], 0.1);
         assert_eq!(outcome.variants["20 jobs"]["first_right_answer_s_p50"], 0.2);
@@ -160,8 +166,8 @@ mod tests {
 
     #[test]
     fn a_stale_answer_or_a_stuck_allocation_fails_the_run() {
-        let stuck = Stuck { allocs: vec!["a of job web".to_owned()], evals: 0 };
-        let outcome = outcome(&[restart(10, 0.1, 2)], &Entries::default(), &stuck);
+        let stuck = Unsettled { allocs: vec!["a of job web".to_owned()], evals: 0 };
+        let outcome = outcome(&[restart(10, 0.1, 2)], &Ledger::default(), &stuck);
         assert_eq!(
             outcome.failures,
             ["2 stale and 0 empty answers: ", "1 allocations and 0 evaluations are stuck: a of job web"]

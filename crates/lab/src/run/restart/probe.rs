@@ -1,4 +1,4 @@
-//! Asks a server that has just been started until it answers right, and counts what it says before.
+//! Polls a server that was just started until its answers are right, and counts the wrong ones before.
 
 use std::{
     collections::HashSet,
@@ -10,28 +10,28 @@ use hyper::Method;
 use serde::Deserialize;
 use tokio::time::sleep;
 
-use super::{account::Account, books::JobSeen, churn::is_recovering};
+use super::{churn::is_recovering, job_states::ListedJob, ledger::SharedLedger};
 use crate::run::{
     RunError, Target,
-    http::{Connection, Reply},
+    http::{Connection, HttpReply},
 };
 
-/// Before a server that is not there, or not yet ready, is asked again.
-const ASK_AGAIN: Duration = Duration::from_millis(2);
+/// Between two requests to a server that does not answer, or is not ready.
+const RETRY_EVERY: Duration = Duration::from_millis(2);
 /// A server that has not answered right by then has failed.
 const RIGHT_MAX: Duration = Duration::from_secs(120);
-/// Jobs in the part of the list that is asked for.
+/// Jobs in the page of the list that is read.
 const LISTED: usize = 200;
 /// Wrong answers that are listed, for people.
-const TOLD_MAX: usize = 5;
+const WRONG_SAMPLES_MAX: usize = 5;
 
-/// What is asked, of jobs that change and of jobs that never do.
+/// What the probes read, of jobs that change and of jobs that never do.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct ProbeTargets {
     /// How the ids of jobs that change begin.
     pub changing: String,
     /// How the ids of jobs that never change begin.
-    pub still: String,
+    pub stable: String,
     /// One of them, and what the nodes ran for it before the server was killed.
     pub job: String,
     pub allocs: HashSet<String>,
@@ -39,7 +39,7 @@ pub(super) struct Asked {
 
 /// How a server came back.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Back {
+pub(super) struct ServerReturn {
     /// Seconds from the start of the process to the last of the first right answers to each question.
     pub right_s: f64,
     /// Answers that were older than what had been acknowledged, lists that were empty, and refusals to answer yet.
@@ -47,13 +47,13 @@ pub(super) struct Back {
     pub empty: u64,
     pub recovering: u64,
     /// Some of the wrong answers, for people.
-    pub told: Vec<String>,
+    pub wrong_samples: Vec<String>,
 }
 
 /// An allocation in the list of its job.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct AllocListed {
+struct ProbedAlloc {
     #[serde(rename = "ID")]
     id: String,
     desired_status: String,
@@ -62,11 +62,11 @@ struct AllocListed {
 
 /// A question, and whether it has been answered right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Question {
+enum ProbeQuery {
     /// All jobs that change.
     Changing,
     /// Some of the jobs that never change.
-    Still,
+    Stable,
     /// The allocations of one of them.
     Allocs,
 }
@@ -75,7 +75,7 @@ enum Question {
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Right,
-    /// An honest refusal.
+    /// Refused because the state is not recovered yet.
     NotYet,
     Empty,
     Stale(String),
@@ -84,73 +84,76 @@ enum Verdict {
 /// Asks from `started` on, when the server's process was started.
 pub(super) async fn until_right(
     target: &Target,
-    asked: &Asked,
-    account: &Account,
+    targets: &ProbeTargets,
+    ledger: &SharedLedger,
     started: Instant,
-) -> Result<Back, RunError> {
-    let mut back = Back::default();
-    let mut open = vec![Question::Changing, Question::Still, Question::Allocs];
+) -> Result<ServerReturn, RunError> {
+    let mut server_return = ServerReturn::default();
+    let mut open = vec![ProbeQuery::Changing, ProbeQuery::Stable, ProbeQuery::Allocs];
     while !open.is_empty() {
         if started.elapsed() > RIGHT_MAX {
-            let told =
-                format!("the server has not answered right after {RIGHT_MAX:?}: {}", back.told.join("; "));
-            return Err(RunError::Incomplete(told));
+            let wrong_samples = format!(
+                "the server has not answered right after {RIGHT_MAX:?}: {}",
+                server_return.wrong_samples.join("; ")
+            );
+            return Err(RunError::Incomplete(wrong_samples));
         }
-        if ask_all(target, asked, account, &mut open, &mut back).await.is_err() || !open.is_empty() {
-            sleep(ASK_AGAIN).await;
+        if ask_all(target, targets, ledger, &mut open, &mut server_return).await.is_err() || !open.is_empty()
+        {
+            sleep(RETRY_EVERY).await;
         }
     }
-    back.right_s = started.elapsed().as_secs_f64();
-    Ok(back)
+    server_return.right_s = started.elapsed().as_secs_f64();
+    Ok(server_return)
 }
 
 /// Asks what is not yet answered right, on a connection of its own: only answers count.
 async fn ask_all(
     target: &Target,
-    asked: &Asked,
-    account: &Account,
-    open: &mut Vec<Question>,
-    back: &mut Back,
+    targets: &ProbeTargets,
+    ledger: &SharedLedger,
+    open: &mut Vec<ProbeQuery>,
+    server_return: &mut ServerReturn,
 ) -> Result<(), RunError> {
     let mut connection = Connection::open(target).await?;
     for question in open.clone() {
-        account.lock().books.hold();
-        let reply = connection.exchange(Method::GET, &question.path(asked), Bytes::new()).await?;
-        match question.judge(asked, account, &reply) {
+        ledger.lock().job_states.hold();
+        let reply = connection.exchange(Method::GET, &question.path(targets), Bytes::new()).await?;
+        match question.judge(targets, ledger, &reply) {
             Verdict::Right => open.retain(|other| *other != question),
-            Verdict::NotYet => back.recovering += 1,
+            Verdict::NotYet => server_return.recovering += 1,
             Verdict::Empty => {
-                back.empty += 1;
-                back.tell(format!("{}: 200 and nothing in it", question.path(asked)));
+                server_return.empty += 1;
+                server_return.add_wrong(format!("{}: 200 and nothing in it", question.path(targets)));
             }
             Verdict::Stale(why) => {
-                back.stale += 1;
-                back.tell(format!("{}: {why}", question.path(asked)));
+                server_return.stale += 1;
+                server_return.add_wrong(format!("{}: {why}", question.path(targets)));
             }
         }
     }
     Ok(())
 }
 
-impl Back {
-    fn tell(&mut self, wrong: String) {
-        if self.told.len() < TOLD_MAX {
-            self.told.push(wrong);
+impl ServerReturn {
+    fn add_wrong(&mut self, wrong: String) {
+        if self.wrong_samples.len() < WRONG_SAMPLES_MAX {
+            self.wrong_samples.push(wrong);
         }
     }
 }
 
-impl Question {
-    fn path(self, asked: &Asked) -> String {
-        let Asked { changing, still, job, .. } = asked;
+impl ProbeQuery {
+    fn path(self, targets: &ProbeTargets) -> String {
+        let ProbeTargets { changing, stable, job, .. } = targets;
         match self {
             Self::Changing => format!("/v1/jobs?meta=true&prefix={changing}"),
-            Self::Still => format!("/v1/jobs?prefix={still}&per_page={LISTED}"),
+            Self::Stable => format!("/v1/jobs?prefix={stable}&per_page={LISTED}"),
             Self::Allocs => format!("/v1/job/{job}/allocations"),
         }
     }
 
-    fn judge(self, asked: &Asked, account: &Account, reply: &Reply) -> Verdict {
+    fn judge(self, targets: &ProbeTargets, ledger: &SharedLedger, reply: &HttpReply) -> Verdict {
         if is_recovering(reply) {
             return Verdict::NotYet;
         }
@@ -158,21 +161,21 @@ impl Question {
             return Verdict::Stale(format!("{}: {}", reply.status, reply.text()));
         }
         match self {
-            Self::Changing => read(reply, |jobs: &[JobSeen]| {
-                account.lock().books.check(&asked.changing, jobs).into_iter().next()
+            Self::Changing => read(reply, |jobs: &[ListedJob]| {
+                ledger.lock().job_states.check(&targets.changing, jobs).into_iter().next()
             }),
-            Self::Still => read(reply, |jobs: &[JobSeen]| {
-                let least = account.lock().books.listed(&asked.still).min(LISTED);
+            Self::Stable => read(reply, |jobs: &[ListedJob]| {
+                let least = ledger.lock().job_states.listed(&targets.stable).min(LISTED);
                 (jobs.len() < least).then(|| format!("{} jobs, not {least}", jobs.len()))
             }),
-            Self::Allocs => read(reply, |allocs: &[AllocListed]| unlike(allocs, &asked.allocs)),
+            Self::Allocs => read(reply, |allocs: &[ProbedAlloc]| unlike(allocs, &targets.allocs)),
         }
     }
 }
 
-/// Reads a list that must hold something, and lets `wrong` say what is wrong with it.
+/// Reads a list that must hold something, and lets `wrong` judge it.
 fn read<T: serde::de::DeserializeOwned>(
-    reply: &Reply,
+    reply: &HttpReply,
     wrong: impl FnOnce(&[T]) -> Option<String>,
 ) -> Verdict {
     match serde_json::from_slice::<Vec<T>>(&reply.body) {
@@ -186,8 +189,8 @@ fn read<T: serde::de::DeserializeOwned>(
 }
 
 /// What is wrong with the list of the allocations of a job that never changes; the nodes ran `running` for it.
-fn unlike(allocs: &[AllocListed], running: &HashSet<String>) -> Option<String> {
-    let right = |alloc: &AllocListed| {
+fn unlike(allocs: &[ProbedAlloc], running: &HashSet<String>) -> Option<String> {
+    let right = |alloc: &ProbedAlloc| {
         alloc.desired_status == "run"
             && ["running", "pending"].contains(&alloc.client_status.as_str())
             && running.contains(&alloc.id)
@@ -203,7 +206,7 @@ mod tests {
     #[test]
     fn allocations_are_right_when_the_nodes_run_them() {
         let listed = |client_status: &str| {
-            vec![AllocListed {
+            vec![ProbedAlloc {
                 id: "a".to_owned(),
                 desired_status: "run".to_owned(),
                 client_status: client_status.to_owned(),

@@ -2,37 +2,37 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::books::{Books, JobState, revision_of};
+use super::job_states::{JobState, JobStates, revision_of};
 use crate::nodes::{TaskChange, TaskEntry};
 
-/// Ends that nobody asked for whose allocations are remembered by name, for people.
+/// Unexpected ends whose allocations are reported by name.
 const NAMED_MAX: usize = 20;
 
 /// The tasks of all nodes; each allocation has one.
 #[derive(Debug, Default)]
-pub(super) struct Tasks {
-    running: HashMap<String, Runs>,
+pub(super) struct RunningTasks {
+    running: HashMap<String, RunningTask>,
     by_job: HashMap<String, HashSet<String>>,
-    ended_unasked: u64,
+    ended_unexpectedly: u64,
     named: Vec<String>,
 }
 
 /// A task that runs.
 #[derive(Debug)]
-pub(super) struct Runs {
+pub(super) struct RunningTask {
     pub job: String,
-    /// Of its job.
+    /// Revision of its job.
     pub revision: u64,
 }
 
-impl Tasks {
-    /// A node has reported something. An end was asked for if a later write of its job had been begun by then.
-    pub fn told(&mut self, entry: TaskEntry, books: &Books) {
+impl RunningTasks {
+    /// A node has reported something. An end is expected if a later write of its job had been begun by then.
+    pub fn record(&mut self, entry: TaskEntry, job_states: &JobStates) {
         let revision = revision_of(Some(&entry.meta));
         match entry.change {
             TaskChange::Started => {
                 self.by_job.entry(entry.job.clone()).or_default().insert(entry.alloc.clone());
-                self.running.insert(entry.alloc, Runs { job: entry.job, revision });
+                self.running.insert(entry.alloc, RunningTask { job: entry.job, revision });
             }
             TaskChange::Ended => {
                 if self.running.remove(&entry.alloc).is_some()
@@ -40,8 +40,8 @@ impl Tasks {
                 {
                     allocs.remove(&entry.alloc);
                 }
-                if books.latest(&entry.job) == Some(JobState::Live(revision)) {
-                    self.ended_unasked += 1;
+                if job_states.latest(&entry.job) == Some(JobState::Live(revision)) {
+                    self.ended_unexpectedly += 1;
                     if self.named.len() < NAMED_MAX {
                         let TaskEntry { alloc, job, node, .. } = entry;
                         self.named.push(format!("{alloc} of job {job} on node {node}"));
@@ -57,7 +57,7 @@ impl Tasks {
     }
 
     /// All that run, by allocation.
-    pub fn running(&self) -> &HashMap<String, Runs> {
+    pub fn running(&self) -> &HashMap<String, RunningTask> {
         &self.running
     }
 
@@ -77,9 +77,9 @@ impl Tasks {
         self.by_job.get(job).cloned().unwrap_or_default()
     }
 
-    /// Tasks that have ended although nobody asked for it.
-    pub fn ended_unasked(&self) -> u64 {
-        self.ended_unasked
+    /// Tasks that have ended unexpectedly.
+    pub fn ended_unexpectedly(&self) -> u64 {
+        self.ended_unexpectedly
     }
 
     /// Some of these, for people.
@@ -90,7 +90,7 @@ impl Tasks {
     /// How many run of each job and revision.
     pub fn by_revision(&self) -> BTreeMap<(&str, u64), u32> {
         let mut counts = BTreeMap::new();
-        for Runs { job, revision } in self.running.values() {
+        for RunningTask { job, revision } in self.running.values() {
             *counts.entry((job.as_str(), *revision)).or_default() += 1;
         }
         counts
@@ -100,7 +100,7 @@ impl Tasks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::restart::books::REVISION;
+    use crate::run::restart::job_states::REVISION;
 
     fn entry(change: TaskChange, alloc: &str, revision: u64) -> TaskEntry {
         let meta = BTreeMap::from([(REVISION.to_owned(), revision.to_string())]);
@@ -109,19 +109,19 @@ mod tests {
 
     #[test]
     fn an_end_is_asked_for_by_a_later_write_of_the_job() {
-        let (mut books, mut tasks) = (Books::default(), Tasks::default());
-        books.begin("web", 1, JobState::Live(1));
-        tasks.told(entry(TaskChange::Started, "a", 1), &books);
-        tasks.told(entry(TaskChange::Started, "b", 1), &books);
-        tasks.told(entry(TaskChange::Ended, "a", 1), &books);
-        assert_eq!((tasks.ended_unasked(), tasks.count("")), (1, 1));
-        books.begin("web", 1, JobState::Live(2));
-        tasks.told(entry(TaskChange::Ended, "b", 1), &books);
-        tasks.told(entry(TaskChange::Started, "c", 2), &books);
+        let (mut job_states, mut tasks) = (JobStates::default(), RunningTasks::default());
+        job_states.begin("web", 1, JobState::Live(1));
+        tasks.record(entry(TaskChange::Started, "a", 1), &job_states);
+        tasks.record(entry(TaskChange::Started, "b", 1), &job_states);
+        tasks.record(entry(TaskChange::Ended, "a", 1), &job_states);
+        assert_eq!((tasks.ended_unexpectedly(), tasks.count("")), (1, 1));
+        job_states.begin("web", 1, JobState::Live(2));
+        tasks.record(entry(TaskChange::Ended, "b", 1), &job_states);
+        tasks.record(entry(TaskChange::Started, "c", 2), &job_states);
         assert_eq!(tasks.by_revision(), BTreeMap::from([(("web", 2), 1)]));
-        books.begin("web", 1, JobState::Stopped);
-        tasks.told(entry(TaskChange::Ended, "c", 2), &books);
-        assert_eq!((tasks.ended_unasked(), tasks.count("")), (1, 0));
+        job_states.begin("web", 1, JobState::Stopped);
+        tasks.record(entry(TaskChange::Ended, "c", 2), &job_states);
+        assert_eq!((tasks.ended_unexpectedly(), tasks.count("")), (1, 0));
         assert_eq!(tasks.named(), ["a of job web on node 7"]);
         assert!(tasks.of_job("web").is_empty());
     }

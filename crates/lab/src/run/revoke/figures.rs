@@ -3,19 +3,19 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use super::{
-    held::{Ended, Way},
-    nodes::CutOff,
+    nodes::RevokedNodes,
+    open_requests::{EndedRequest, OpenRequest},
 };
 use crate::{
     record::percentile,
-    run::{Metric, Outcome},
+    run::{Metric, RunOutcome},
 };
 
 const fn metric(name: &'static str, unit: &'static str) -> Metric {
     Metric { name, unit }
 }
 
-/// What is measured.
+/// The metrics in `result.json`, with their units.
 pub(super) const METRICS: &[Metric] = &[
     metric("deleted_s", "s"),
     metric("streams_ended_s_p50", "s"),
@@ -33,24 +33,24 @@ const ENDED_S_MAX: f64 = 1.0;
 
 /// What the end of a token has shown.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct RevokeFigures {
     pub streams: u32,
     pub reads: u32,
     /// When the request was sent that deleted the token.
     pub begun: Instant,
     /// Until that was answered.
     pub answered_s: f64,
-    pub ended: Vec<Ended>,
+    pub ended: Vec<EndedRequest>,
     /// What was open with another token has ended, too.
     pub others_ended: bool,
     /// What became of nodes that were revoked.
-    pub cut_off: CutOff,
+    pub cut_off: RevokedNodes,
 }
 
-impl Shown {
+impl RevokeFigures {
     /// As a result; `timed` says whether times may be too long.
-    pub fn outcome(&self, timed: bool) -> Outcome {
-        let (streams_s, reads_s) = (self.times_s(Way::Stream), self.times_s(Way::Read));
+    pub fn outcome(&self, timed: bool) -> RunOutcome {
+        let (streams_s, reads_s) = (self.times_s(OpenRequest::Stream), self.times_s(OpenRequest::Read));
         let found = [
             ("deleted_s", Some(self.answered_s)),
             ("streams_ended_s_p50", percentile(&streams_s, 0.5)),
@@ -68,7 +68,7 @@ impl Shown {
         let longest_s = all_s.copied().fold(0.0, f64::max);
         let failures = self.failures(timed.then_some(longest_s));
         let note = "times run from the request that deletes the token, or revokes the node, each until its client or agent has seen the end";
-        Outcome { metrics, failures, notes: vec![note.to_owned()], ..Outcome::default() }
+        RunOutcome { metrics, failures, notes: vec![note.to_owned()], ..RunOutcome::default() }
     }
 
     fn failures(&self, longest_s: Option<f64>) -> Vec<String> {
@@ -82,7 +82,7 @@ impl Shown {
         if self.answered() > 0 {
             failures.push(format!("{} reads were answered with a token that was deleted", self.answered()));
         }
-        let CutOff { nodes, ref times_s, left_open } = self.cut_off;
+        let RevokedNodes { nodes, ref times_s, left_open } = self.cut_off;
         if times_s.len() < nodes as usize {
             failures.push(format!(
                 "{} of {nodes} nodes stayed connected after they were revoked",
@@ -101,7 +101,7 @@ impl Shown {
         failures
     }
 
-    fn times_s(&self, way: Way) -> Vec<f64> {
+    fn times_s(&self, way: OpenRequest) -> Vec<f64> {
         let of_way = self.ended.iter().filter(|ended| ended.way == way);
         let mut times_s: Vec<f64> =
             of_way.map(|ended| ended.at.saturating_duration_since(self.begun).as_secs_f64()).collect();
@@ -127,22 +127,44 @@ mod tests {
     #[test]
     fn whatever_outlives_its_token_fails_the_run() {
         let begun = Instant::now();
-        let ended = |way, ms| Ended { way, at: begun + Duration::from_millis(ms), was_answered: false };
-        let all = vec![ended(Way::Stream, 30), ended(Way::Stream, 50), ended(Way::Read, 900)];
-        let cut_off = CutOff { nodes: 2, times_s: vec![0.1, 0.3], left_open: 2 };
-        let shown =
-            Shown { streams: 2, reads: 1, begun, answered_s: 0.02, ended: all, others_ended: false, cut_off };
-        let outcome = shown.outcome(true);
+        let ended =
+            |way, ms| EndedRequest { way, at: begun + Duration::from_millis(ms), was_answered: false };
+        let all = vec![
+            ended(OpenRequest::Stream, 30),
+            ended(OpenRequest::Stream, 50),
+            ended(OpenRequest::Read, 900),
+        ];
+        let cut_off = RevokedNodes { nodes: 2, times_s: vec![0.1, 0.3], left_open: 2 };
+        let figures = RevokeFigures {
+            streams: 2,
+            reads: 1,
+            begun,
+            answered_s: 0.02,
+            ended: all,
+            others_ended: false,
+            cut_off,
+        };
+        let outcome = figures.outcome(true);
         assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
         assert_eq!(
             (outcome.metrics["streams_ended_s_max"], outcome.metrics["reads_ended_s_max"]),
             (0.05, 0.9)
         );
-        let late = vec![ended(Way::Stream, 1_100), Ended { was_answered: true, ..ended(Way::Read, 10) }];
-        let shown = Shown { ended: late, others_ended: true, ..shown };
-        assert_eq!((shown.outcome(true).failures.len(), shown.outcome(false).failures.len()), (4, 3));
-        let cut_off = CutOff { nodes: 2, times_s: vec![1.2], left_open: 1 };
-        let shown = Shown { cut_off, ended: Vec::new(), streams: 0, reads: 0, others_ended: false, ..shown };
-        assert_eq!((shown.outcome(true).failures.len(), shown.outcome(false).failures.len()), (3, 2));
+        let late = vec![
+            ended(OpenRequest::Stream, 1_100),
+            EndedRequest { was_answered: true, ..ended(OpenRequest::Read, 10) },
+        ];
+        let figures = RevokeFigures { ended: late, others_ended: true, ..figures };
+        assert_eq!((figures.outcome(true).failures.len(), figures.outcome(false).failures.len()), (4, 3));
+        let cut_off = RevokedNodes { nodes: 2, times_s: vec![1.2], left_open: 1 };
+        let figures = RevokeFigures {
+            cut_off,
+            ended: Vec::new(),
+            streams: 0,
+            reads: 0,
+            others_ended: false,
+            ..figures
+        };
+        assert_eq!((figures.outcome(true).failures.len(), figures.outcome(false).failures.len()), (3, 2));
     }
 }

@@ -2,8 +2,8 @@
 //! are connected. All of them must end, each seen by its client or agent, and those of others must not.
 
 mod figures;
-mod held;
 mod nodes;
+mod open_requests;
 mod token;
 
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use tokio::{task::JoinSet, time::timeout};
 
 use super::{
-    Experiment, Kind, Outcome, Param, Run, RunError, Scale,
-    cluster::{Cluster, ClusterAsk, NodesAsk, on_cluster},
+    Experiment, Param, ParamKind, Run, RunError, RunOutcome, Scale,
+    cluster::{Cluster, ClusterParams, NodesParams, on_cluster},
     http::Connection,
 };
-use figures::Shown;
-use held::{Ended, Held, Way};
-use token::Token;
+use figures::RevokeFigures;
+use open_requests::{EndedRequest, OpenRequest, OpenRequests};
+use token::ReaderToken;
 
 /// Its row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -26,19 +26,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     params: &[
         Param {
             name: "streams",
-            kind: Kind::Count { min: 1, max: 3_000 },
+            kind: ParamKind::Count { min: 1, max: 3_000 },
             about: "Event streams, each on a connection of its own",
             defaults: ["100", "1000", "1000"],
         },
         Param {
             name: "reads",
-            kind: Kind::Count { min: 1, max: 3_000 },
+            kind: ParamKind::Count { min: 1, max: 3_000 },
             about: "Blocking queries, each on a connection of its own",
             defaults: ["100", "1000", "1000"],
         },
         Param {
             name: "nodes",
-            kind: Kind::Count { min: 1, max: 1_000 },
+            kind: ParamKind::Count { min: 1, max: 1_000 },
             about: "Nodes that are revoked, one after the other, each with an agent on a connection of its own",
             defaults: ["10", "50", "100"],
         },
@@ -47,46 +47,47 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Between the moment that all have asked and the end of the token: the last of them wait by then.
+/// Between the last request and the end of the token: all requests are waiting at the server by then.
 const REST: Duration = Duration::from_secs(1);
 /// After so long whatever is still open stays so.
 const ENDED_MAX: Duration = Duration::from_secs(15);
 
-fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+fn run(run: &Run<'_>) -> Result<RunOutcome, RunError> {
     run.needs_own_server()?;
-    let ask = ClusterAsk { nodes: NodesAsk::none(), servers: 1, server: Vec::new(), secure: true };
-    on_cluster(run, &ask, async |cluster| drive(run, cluster).await, async |_| Ok(()))
+    let cluster_params =
+        ClusterParams { nodes: NodesParams::none(), servers: 1, server: Vec::new(), secure: true };
+    on_cluster(run, &cluster_params, async |cluster| drive(run, cluster).await, async |_| Ok(()))
 }
 
-async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcome, RunError> {
+async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<RunOutcome, RunError> {
     let (streams, reads) = (run.params.count_u32("streams"), run.params.count_u32("reads"));
     let operator = &cluster.target;
-    let token = Token::make(operator).await?;
+    let token = ReaderToken::make(operator).await?;
     let guest = token.target(operator);
-    run.progress.says(&format!("opening {streams} streams and {reads} reads that wait"));
-    let mut others = Held::default();
-    others.open(operator, Way::Stream, 1).await?;
-    let mut held = Held::default();
-    held.open(&guest, Way::Stream, streams).await?;
-    held.open(&guest, Way::Read, reads).await?;
+    run.progress.print(&format!("opening {streams} streams and {reads} reads that wait"));
+    let mut other_requests = OpenRequests::default();
+    other_requests.open(operator, OpenRequest::Stream, 1).await?;
+    let mut requests = OpenRequests::default();
+    requests.open(&guest, OpenRequest::Stream, streams).await?;
+    requests.open(&guest, OpenRequest::Read, reads).await?;
     tokio::time::sleep(REST).await;
 
-    run.progress.says("the token is deleted");
+    run.progress.print("the token is deleted");
     let mut connection = Connection::open(operator).await?;
     let begun = Instant::now();
     token.delete(&mut connection).await?;
     let answered_s = begun.elapsed().as_secs_f64();
     let mut ended = Vec::new();
     // Those never informed are counted by the difference.
-    let _ = timeout(ENDED_MAX, collect(&mut held.clients, &mut ended)).await;
-    let others_ended = others.clients.try_join_next().is_some();
+    let _ = timeout(ENDED_MAX, collect(&mut requests.clients, &mut ended)).await;
+    let others_ended = other_requests.clients.try_join_next().is_some();
     let cut_off = nodes::cut_off(run, cluster, run.params.count_u32("nodes")).await?;
     cluster.check()?;
-    let shown = Shown { streams, reads, begun, answered_s, ended, others_ended, cut_off };
-    Ok(shown.outcome(run.options.scale != Scale::Small))
+    let figures = RevokeFigures { streams, reads, begun, answered_s, ended, others_ended, cut_off };
+    Ok(figures.outcome(run.options.scale != Scale::Small))
 }
 
-async fn collect(clients: &mut JoinSet<Ended>, ended: &mut Vec<Ended>) {
+async fn collect(clients: &mut JoinSet<EndedRequest>, ended: &mut Vec<EndedRequest>) {
     while let Some(client) = clients.join_next().await {
         ended.push(client.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic())));
     }

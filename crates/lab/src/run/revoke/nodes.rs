@@ -8,20 +8,20 @@ use hyper::Method;
 use serde_json::Value;
 
 use crate::{
-    nodes::{Crowd, NodesConfig},
+    nodes::{NodesConfig, SimulatedNodes},
     run::{Run, RunError, cluster::Cluster, http::Connection},
 };
 
 /// Agents that come from one address, as if it were a host's: a server takes only so many from each.
 const PER_ADDRESS: u32 = 100;
-/// Between two looks at what is connected still.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// Between two polls of what is still connected.
+const POLL_EVERY: Duration = Duration::from_millis(1);
 /// After so long whatever is still connected stays so.
 const CUT_MAX: Duration = Duration::from_secs(15);
 
 /// What became of the connections of nodes that were revoked.
 #[derive(Debug, Default)]
-pub(super) struct CutOff {
+pub(super) struct RevokedNodes {
     /// Nodes that were revoked.
     pub nodes: u32,
     /// From the request that revokes a node until its agent has seen the end of its session, for those that have.
@@ -31,7 +31,7 @@ pub(super) struct CutOff {
 }
 
 /// Connects twice as many, and revokes every other one.
-pub(super) async fn cut_off(run: &Run<'_>, cluster: &Cluster, nodes: u32) -> Result<CutOff, RunError> {
+pub(super) async fn cut_off(run: &Run<'_>, cluster: &Cluster, nodes: u32) -> Result<RevokedNodes, RunError> {
     let agents = 2 * nodes;
     let config = NodesConfig {
         connections: agents,
@@ -40,26 +40,26 @@ pub(super) async fn cut_off(run: &Run<'_>, cluster: &Cluster, nodes: u32) -> Res
         seed: run.seed,
         ..NodesConfig::new(cluster.agents(), agents)
     };
-    run.progress.says(&format!("{agents} agents connect, and every other node is revoked"));
-    let crowd = Crowd::start(config).map_err(|error| RunError::Incomplete(error.to_string()))?;
+    run.progress.print(&format!("{agents} agents connect, and every other node is revoked"));
+    let simulated = SimulatedNodes::start(config).map_err(|error| RunError::Incomplete(error.to_string()))?;
     cluster.until_nodes_are_ready(agents).await?;
     let mut connection = Connection::open(&cluster.target).await?;
     let (listed, _) = connection.get::<Vec<Value>>("/v1/nodes").await?;
     let ids = listed.iter().filter_map(|node| node["ID"].as_str()).step_by(2);
-    let mut cut_off = CutOff::default();
+    let mut cut_off = RevokedNodes::default();
     for id in ids {
-        let open = crowd.links().are_open();
+        let open = simulated.links().are_open();
         let begun = Instant::now();
         connection.write(Method::PUT, &format!("/v1/node/{id}/revoke"), Bytes::new()).await?;
         cut_off.nodes += 1;
-        while crowd.links().are_open() >= open && begun.elapsed() < CUT_MAX {
-            tokio::time::sleep(LOOK_AGAIN).await;
+        while simulated.links().are_open() >= open && begun.elapsed() < CUT_MAX {
+            tokio::time::sleep(POLL_EVERY).await;
         }
-        if crowd.links().are_open() < open {
+        if simulated.links().are_open() < open {
             cut_off.times_s.push(begun.elapsed().as_secs_f64());
         }
     }
     cut_off.times_s.sort_unstable_by(f64::total_cmp);
-    cut_off.left_open = crowd.links().are_open();
+    cut_off.left_open = simulated.links().are_open();
     Ok(cut_off)
 }

@@ -9,20 +9,20 @@ use crate::run::{RunError, Target, http::Connection};
 const POLICY: &str = "/v1/acl/policy/reader";
 const RULES: &str = "namespace \"default\" { policy = \"read\" }";
 
-/// A token of somebody who may read.
-pub(super) struct Token {
+/// A token with the right to read.
+pub(super) struct ReaderToken {
     accessor: String,
     secret: String,
 }
 
-impl Token {
+impl ReaderToken {
     /// Has the operator of the cluster make one.
     pub async fn make(operator: &Target) -> Result<Self, RunError> {
         let mut connection = Connection::open(operator).await?;
         let policy = json!({"Name": "reader", "Rules": RULES});
         connection.write(Method::PUT, POLICY, policy.to_string().into()).await?;
-        let asked = json!({"Name": "reader", "Type": "client", "Policies": ["reader"]});
-        let made = connection.ask(Method::PUT, "/v1/acl/token", asked.to_string().into()).await?;
+        let spec = json!({"Name": "reader", "Type": "client", "Policies": ["reader"]});
+        let made = connection.request(Method::PUT, "/v1/acl/token", spec.to_string().into()).await?;
         let made: Value = serde_json::from_slice(&made).map_err(|error| RunError::Http {
             doing: "make a token".to_owned(),
             reason: error.to_string(),
@@ -31,7 +31,7 @@ impl Token {
         Ok(Self { accessor: text("AccessorID"), secret: text("SecretID") })
     }
 
-    /// The cluster for whoever has the token.
+    /// The cluster, with this token.
     pub fn target(&self, operator: &Target) -> Target {
         Target { token: self.secret.clone(), ..operator.clone() }
     }

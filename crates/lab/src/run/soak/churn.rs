@@ -1,6 +1,7 @@
 //! What changes: requests of every kind, one after the other on a few connections, at a steady rate.
 
 use std::{
+    convert::Infallible,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -30,12 +31,12 @@ const STREAM_LASTS: Duration = Duration::from_secs(3);
 const VARIABLES: u64 = 50;
 /// Services that come and go: so many live at a time.
 const PASSING: u64 = 10;
-/// While a round is over, clients look again so often whether the next has begun.
+/// Between two polls of paused clients for the next round.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Who changes what.
+/// What the clients change, and with which ids.
 #[derive(Debug, Clone)]
-pub(super) struct Churn {
+pub(super) struct SoakLoad {
     pub target: Target,
     /// Of services that stay.
     pub staying: JobIds,
@@ -48,7 +49,7 @@ pub(super) struct Churn {
 
 /// What clients have seen in a round.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct RoundLatencies {
     /// What each write and each list took, in milliseconds since it was due.
     pub writes_ms: Vec<f64>,
     pub reads_ms: Vec<f64>,
@@ -58,24 +59,24 @@ pub(super) struct Seen {
 }
 
 /// Clients at work until this is dropped.
-pub(super) struct Clients {
+pub(super) struct SoakClients {
     work: JoinSet<RunError>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedCounts {
     next: AtomicU64,
     paused: AtomicBool,
     /// Requests that are on their way.
     open: AtomicU64,
-    seen: Mutex<Seen>,
+    latencies: Mutex<RoundLatencies>,
 }
 
-impl Clients {
+impl SoakClients {
     /// Begins with so many requests a second.
-    pub fn start(churn: &Churn, rate: u64) -> Self {
-        let (shared, mut work) = (Arc::new(Shared::default()), JoinSet::new());
+    pub fn start(churn: &SoakLoad, rate: u64) -> Self {
+        let (shared, mut work) = (Arc::new(SharedCounts::default()), JoinSet::new());
         let every = Duration::from_secs_f64(CLIENTS as f64 / rate as f64);
         for _ in 0..CLIENTS {
             let (churn, shared) = (churn.clone(), shared.clone());
@@ -88,21 +89,21 @@ impl Clients {
         Self { work, shared }
     }
 
-    /// What was seen since this was asked last. All stand still once this returns, until they go on.
+    /// The latencies since the last call. All clients are paused once this returns, until [`Self::go_on`].
     ///
     /// # Errors
     /// When a connection was lost, or a reader of events refused.
-    pub async fn pause(&mut self) -> Result<Seen, RunError> {
+    pub async fn pause(&mut self) -> Result<RoundLatencies, RunError> {
         self.shared.paused.store(true, Ordering::SeqCst);
         while self.shared.open.load(Ordering::SeqCst) > 0 {
             self.check()?;
             sleep(PAUSE).await;
         }
         self.check()?;
-        Ok(std::mem::take(&mut *self.shared.seen()))
+        Ok(std::mem::take(&mut *self.shared.latencies()))
     }
 
-    /// Goes on.
+    /// Lets paused clients continue.
     pub fn go_on(&self) {
         self.shared.paused.store(false, Ordering::SeqCst);
     }
@@ -117,23 +118,20 @@ impl Clients {
     }
 }
 
-impl Shared {
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+impl SharedCounts {
+    fn latencies(&self) -> std::sync::MutexGuard<'_, RoundLatencies> {
+        self.latencies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-#[derive(Debug)]
-enum Never {}
-
-async fn change(churn: &Churn, shared: &Shared, every: Duration) -> Result<Never, RunError> {
+async fn change(churn: &SoakLoad, shared: &SharedCounts, every: Duration) -> Result<Infallible, RunError> {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let mut connection = Connection::open(&churn.target).await?;
         for _ in 0..DIALS_EVERY {
             let due = ticks.tick().await;
-            // Counted before the look: whoever pauses us waits for what it did not prevent.
+            // Counted before `paused` is read: who sets it then waits for every request that it did not prevent.
             shared.open.fetch_add(1, Ordering::SeqCst);
             if shared.paused.load(Ordering::SeqCst) {
                 shared.open.fetch_sub(1, Ordering::SeqCst);
@@ -145,15 +143,16 @@ async fn change(churn: &Churn, shared: &Shared, every: Duration) -> Result<Never
             let reply = connection.exchange(request.method, &request.path, request.body).await;
             shared.open.fetch_sub(1, Ordering::SeqCst);
             let (reply, took_ms) = (reply?, due.elapsed().as_secs_f64() * 1e3);
-            let mut seen = shared.seen();
+            let mut latencies = shared.latencies();
             if is_read {
-                seen.reads_ms.push(took_ms)
+                latencies.reads_ms.push(took_ms)
             } else {
-                seen.writes_ms.push(took_ms)
+                latencies.writes_ms.push(took_ms)
             }
             if !reply.status.is_success() {
-                seen.refused += 1;
-                seen.first_refusal
+                latencies.refused += 1;
+                latencies
+                    .first_refusal
                     .get_or_insert_with(|| format!("{}: {}: {}", request.path, reply.status, reply.text()));
             }
         }
@@ -161,7 +160,7 @@ async fn change(churn: &Churn, shared: &Shared, every: Duration) -> Result<Never
 }
 
 /// Reads events for a while, again and again.
-async fn follow(target: &Target) -> Result<Never, RunError> {
+async fn follow(target: &Target) -> Result<Infallible, RunError> {
     loop {
         let mut lines = Connection::open(target).await?.lines("/v1/event/stream?recent=false").await?;
         let read = async {
@@ -170,7 +169,7 @@ async fn follow(target: &Target) -> Result<Never, RunError> {
             }
         };
         match timeout(STREAM_LASTS, read).await {
-            Ok(Err::<Never, RunError>(error)) => return Err(error),
+            Ok(Err::<Infallible, RunError>(error)) => return Err(error),
             Ok(Ok(never)) => match never {},
             Err(_) => {}
         }
@@ -179,22 +178,22 @@ async fn follow(target: &Target) -> Result<Never, RunError> {
 
 /// One request.
 #[derive(Debug, PartialEq, Eq)]
-struct Request {
+struct SoakRequest {
     method: Method,
     path: String,
     body: Bytes,
 }
 
-impl Churn {
-    /// The request of that number. Ten numbers in a row are one of each kind; what one of them makes, a later one takes away.
-    fn request(&self, number: u64) -> Request {
+impl SoakLoad {
+    /// The request of that number. Ten numbers in a row are one of each kind; what one of them creates, a later one deletes.
+    fn request(&self, number: u64) -> SoakRequest {
         let turn = number / 10;
         let service = self.staying.id(small(turn % self.services));
         let passing = |turn: u64| self.passing.id(small(turn % u64::from(u32::MAX)));
         let variable = format!("/v1/var/soak/{}", turn / 2 % VARIABLES);
-        let put = |path: String, body: Bytes| Request { method: Method::PUT, path, body };
-        let get = |path: &str| Request { method: Method::GET, path: path.to_owned(), body: Bytes::new() };
-        let delete = |path: String| Request { method: Method::DELETE, path, body: Bytes::new() };
+        let put = |path: String, body: Bytes| SoakRequest { method: Method::PUT, path, body };
+        let get = |path: &str| SoakRequest { method: Method::GET, path: path.to_owned(), body: Bytes::new() };
+        let delete = |path: String| SoakRequest { method: Method::DELETE, path, body: Bytes::new() };
         match number % 10 {
             0 => put("/v1/jobs".to_owned(), jobs::service(&service, turn / self.services)),
             1 => {
@@ -223,10 +222,10 @@ impl Churn {
         }
     }
 
-    fn drain(&self, begins: bool) -> Request {
+    fn drain(&self, begins: bool) -> SoakRequest {
         let drain = begins.then(|| json!({"Deadline": 5_000_000_000_u64, "IgnoreSystemJobs": false}));
         let body = json!({"DrainSpec": drain, "MarkEligible": !begins}).to_string().into();
-        Request { method: Method::PUT, path: format!("/v1/node/{}/drain", self.node), body }
+        SoakRequest { method: Method::PUT, path: format!("/v1/node/{}/drain", self.node), body }
     }
 
     /// The job that is dispatched.
@@ -249,8 +248,8 @@ fn small(number: u64) -> u32 {
 mod tests {
     use super::*;
 
-    fn churn() -> Churn {
-        Churn {
+    fn churn() -> SoakLoad {
+        SoakLoad {
             target: Target::open("127.0.0.1:4646".parse().unwrap()),
             staying: JobIds::of(1),
             passing: JobIds::of(2),

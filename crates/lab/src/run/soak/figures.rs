@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-use super::{churn::Seen, held::Held};
+use super::{churn::RoundLatencies, footprint::ServerFootprint};
 use crate::{
     record::{Plot, PlotLine, percentile},
-    run::{Metric, Outcome},
+    run::{Metric, RunOutcome},
 };
 
 const fn metric(name: &'static str, unit: &'static str) -> Metric {
     Metric { name, unit }
 }
 
-/// What is measured.
+/// The metrics in `result.json`, with their units.
 pub(super) const METRICS: &[Metric] = &[
     metric("rss_idle_bytes", "B"),
     metric("rss_first_bytes", "B"),
@@ -47,78 +47,78 @@ const DATA_SLACK_BYTES: u64 = 192 << 20;
 const LATENCY_GROWTH_MAX: f64 = 1.5;
 const LATENCY_SLACK_MS: f64 = 1.0;
 
-/// A round.
+/// What was measured in a round.
 #[derive(Debug)]
-pub(super) struct Round {
+pub(super) struct SoakRound {
     /// Seconds since the first began.
     pub ended_s: f64,
     /// After its garbage collection.
-    pub held: Held,
-    pub seen: Seen,
+    pub footprint: ServerFootprint,
+    pub latencies: RoundLatencies,
 }
 
-impl fmt::Display for Round {
+impl fmt::Display for SoakRound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Held { rss_bytes, files, data_bytes } = self.held;
+        let ServerFootprint { rss_bytes, files, data_bytes } = self.footprint;
         write!(
             f,
             "{} MiB of memory, {files} open files, {} MiB on disk; writes {:.1} ms (median)",
             rss_bytes >> 20,
             data_bytes >> 20,
-            middle_ms(&self.seen.writes_ms).unwrap_or_default(),
+            middle_ms(&self.latencies.writes_ms).unwrap_or_default(),
         )
     }
 }
 
 /// What a soak has shown.
 #[derive(Debug)]
-pub(super) struct Soaked {
+pub(super) struct SoakFigures {
     /// Before it began.
-    pub idle: Held,
+    pub idle: ServerFootprint,
     /// At least one.
-    pub rounds: Vec<Round>,
-    /// After all was taken away.
-    pub left: Held,
+    pub rounds: Vec<SoakRound>,
+    /// After everything was deleted.
+    pub left: ServerFootprint,
 }
 
 /// Whether what a soak took is given back, once nothing is wanted any more: at least half of the memory that it took until
 /// the end of the first round. A run of seconds may keep that much: events are kept for half a minute for who follows them.
-pub(super) fn is_given_back(left: Held, [idle, first]: [Held; 2], timed: bool) -> bool {
+pub(super) fn is_given_back(left: ServerFootprint, [idle, first]: [ServerFootprint; 2], timed: bool) -> bool {
     let most = if timed { u64::midpoint(idle.rss_bytes, first.rss_bytes) } else { most_memory(first, timed) };
     left.rss_bytes <= most && left.files <= first.files + FILES_SLACK
 }
 
-fn most_memory(first: Held, timed: bool) -> u64 {
+fn most_memory(first: ServerFootprint, timed: bool) -> u64 {
     let share = first.rss_bytes as f64 * RSS_GROWTH_PCT_MAX / 100.0;
     let slack = if timed { RSS_SLACK_BYTES } else { RSS_SLACK_OF_SECONDS_BYTES };
     first.rss_bytes + (share as u64).max(slack)
 }
 
 /// All figures. Times are judged where `timed` says so, and memory strictly: not in a run of seconds.
-pub(super) fn outcome(soaked: &Soaked, timed: bool) -> Outcome {
-    let mut outcome = Outcome { failures: failures(soaked, timed), ..Outcome::default() };
-    let Soaked { idle, rounds, left } = soaked;
+pub(super) fn outcome(soaked: &SoakFigures, timed: bool) -> RunOutcome {
+    let mut outcome = RunOutcome { failures: failures(soaked, timed), ..RunOutcome::default() };
+    let SoakFigures { idle, rounds, left } = soaked;
     let (first, last) = (&rounds[0], &rounds[rounds.len() - 1]);
     let (early, late) = thirds(rounds);
-    let growth = last.held.rss_bytes as f64 / first.held.rss_bytes as f64 - 1.0;
+    let growth = last.footprint.rss_bytes as f64 / first.footprint.rss_bytes as f64 - 1.0;
     let requests: usize =
-        rounds.iter().map(|round| round.seen.writes_ms.len() + round.seen.reads_ms.len()).sum();
-    let refused: u64 = rounds.iter().map(|round| round.seen.refused).sum();
+        rounds.iter().map(|round| round.latencies.writes_ms.len() + round.latencies.reads_ms.len()).sum();
+    let refused: u64 = rounds.iter().map(|round| round.latencies.refused).sum();
     let found = [
         ("rss_idle_bytes", Some(idle.rss_bytes as f64)),
-        ("rss_first_bytes", Some(first.held.rss_bytes as f64)),
-        ("rss_last_bytes", Some(last.held.rss_bytes as f64)),
+        ("rss_first_bytes", Some(first.footprint.rss_bytes as f64)),
+        ("rss_last_bytes", Some(last.footprint.rss_bytes as f64)),
         ("rss_growth_pct", Some(growth * 100.0)),
         ("rss_left_bytes", Some(left.rss_bytes as f64)),
-        ("files_first", Some(first.held.files as f64)),
-        ("files_last", Some(last.held.files as f64)),
-        ("data_first_bytes", Some(first.held.data_bytes as f64)),
-        ("data_last_bytes", Some(last.held.data_bytes as f64)),
-        ("write_ms_p50_first", middle_of(early, |seen| &seen.writes_ms)),
-        ("write_ms_p50_last", middle_of(late, |seen| &seen.writes_ms)),
-        ("write_ms_p99_last", part_of(late, 0.99, |seen| &seen.writes_ms)),
-        ("read_ms_p50_first", middle_of(early, |seen| &seen.reads_ms)),
-        ("read_ms_p50_last", middle_of(late, |seen| &seen.reads_ms)),
+        ("files_first", Some(first.footprint.files as f64)),
+        ("files_last", Some(last.footprint.files as f64)),
+        ("data_first_bytes", Some(first.footprint.data_bytes as f64)),
+        ("data_last_bytes", Some(last.footprint.data_bytes as f64)),
+        ("write_ms_p50_first", middle_of(early, |latencies| &latencies.writes_ms)),
+        ("write_ms_p50_last", middle_of(late, |latencies| &latencies.writes_ms)),
+        ("write_ms_p99_last", part_of(late, 0.99, |latencies| &latencies.writes_ms)),
+        ("read_ms_p50_first", middle_of(early, |latencies| &latencies.reads_ms)),
+        ("read_ms_p50_last", middle_of(late, |latencies| &latencies.reads_ms)),
         ("requests", Some(requests as f64)),
         ("requests_refused", Some(refused as f64)),
     ];
@@ -132,9 +132,9 @@ pub(super) fn outcome(soaked: &Soaked, timed: bool) -> Outcome {
     outcome
 }
 
-fn failures(soaked: &Soaked, timed: bool) -> Vec<String> {
-    let Soaked { idle, rounds, left } = soaked;
-    let (first, last) = (rounds[0].held, rounds[rounds.len() - 1].held);
+fn failures(soaked: &SoakFigures, timed: bool) -> Vec<String> {
+    let SoakFigures { idle, rounds, left } = soaked;
+    let (first, last) = (rounds[0].footprint, rounds[rounds.len() - 1].footprint);
     let mut failures = Vec::new();
     if last.rss_bytes > most_memory(first, timed) {
         failures.push(format!(
@@ -147,7 +147,9 @@ fn failures(soaked: &Soaked, timed: bool) -> Vec<String> {
         failures.push(format!("open files have grown from {} to {}", first.files, last.files));
     }
     let (early, late) = thirds(rounds);
-    let most = |rounds: &[Round]| rounds.iter().map(|round| round.held.data_bytes).max().unwrap_or_default();
+    let most = |rounds: &[SoakRound]| {
+        rounds.iter().map(|round| round.footprint.data_bytes).max().unwrap_or_default()
+    };
     if most(late) > most(early) + DATA_SLACK_BYTES {
         failures.push(format!(
             "the data on disk has grown from {} to {} MiB",
@@ -164,30 +166,30 @@ fn failures(soaked: &Soaked, timed: bool) -> Vec<String> {
             idle.files
         ));
     }
-    for (what, of) in [("write", writes as fn(&Seen) -> &Vec<f64>), ("list", reads)] {
+    for (what, of) in [("write", writes as fn(&RoundLatencies) -> &Vec<f64>), ("list", reads)] {
         if let (true, Some(before), Some(after)) = (timed, middle_of(early, of), middle_of(late, of))
             && after > before * LATENCY_GROWTH_MAX + LATENCY_SLACK_MS
         {
             failures.push(format!("a {what} takes {after:.1} ms (median) at the end, {before:.1} ms before"));
         }
     }
-    if let Some(refusal) = rounds.iter().find_map(|round| round.seen.first_refusal.as_ref()) {
-        let refused: u64 = rounds.iter().map(|round| round.seen.refused).sum();
+    if let Some(refusal) = rounds.iter().find_map(|round| round.latencies.first_refusal.as_ref()) {
+        let refused: u64 = rounds.iter().map(|round| round.latencies.refused).sum();
         failures.push(format!("{refused} requests were refused, the first: {refusal}"));
     }
     failures
 }
 
-fn writes(seen: &Seen) -> &Vec<f64> {
-    &seen.writes_ms
+fn writes(latencies: &RoundLatencies) -> &Vec<f64> {
+    &latencies.writes_ms
 }
 
-fn reads(seen: &Seen) -> &Vec<f64> {
-    &seen.reads_ms
+fn reads(latencies: &RoundLatencies) -> &Vec<f64> {
+    &latencies.reads_ms
 }
 
 /// The first third of the rounds and the last; at least one each.
-fn thirds(rounds: &[Round]) -> (&[Round], &[Round]) {
+fn thirds(rounds: &[SoakRound]) -> (&[SoakRound], &[SoakRound]) {
     let third = (rounds.len() / 3).max(1);
     (&rounds[..third], &rounds[rounds.len() - third..])
 }
@@ -198,18 +200,18 @@ fn middle_ms(times_ms: &[f64]) -> Option<f64> {
     percentile(&sorted, 0.5)
 }
 
-fn middle_of(rounds: &[Round], of: impl Fn(&Seen) -> &Vec<f64>) -> Option<f64> {
+fn middle_of(rounds: &[SoakRound], of: impl Fn(&RoundLatencies) -> &Vec<f64>) -> Option<f64> {
     part_of(rounds, 0.5, of)
 }
 
-fn part_of(rounds: &[Round], part: f64, of: impl Fn(&Seen) -> &Vec<f64>) -> Option<f64> {
-    let mut all: Vec<f64> = rounds.iter().flat_map(|round| of(&round.seen)).copied().collect();
+fn part_of(rounds: &[SoakRound], part: f64, of: impl Fn(&RoundLatencies) -> &Vec<f64>) -> Option<f64> {
+    let mut all: Vec<f64> = rounds.iter().flat_map(|round| of(&round.latencies)).copied().collect();
     all.sort_unstable_by(f64::total_cmp);
     percentile(&all, part)
 }
 
-fn plots(rounds: &[Round]) -> Vec<Plot> {
-    let line = |name: &str, of: &dyn Fn(&Round) -> f64| {
+fn plots(rounds: &[SoakRound]) -> Vec<Plot> {
+    let line = |name: &str, of: &dyn Fn(&SoakRound) -> f64| {
         PlotLine::measured(name, rounds.iter().map(|round| (round.ended_s, of(round))).collect())
     };
     let plot = |title: &str, y: &str, lines: Vec<PlotLine>| Plot {
@@ -225,16 +227,16 @@ fn plots(rounds: &[Round]) -> Vec<Plot> {
             "What the server holds after each round's garbage collection",
             "MiB",
             vec![
-                line("memory", &|round| round.held.rss_bytes as f64 / mebi),
-                line("data on disk", &|round| round.held.data_bytes as f64 / mebi),
+                line("memory", &|round| round.footprint.rss_bytes as f64 / mebi),
+                line("data on disk", &|round| round.footprint.data_bytes as f64 / mebi),
             ],
         ),
         plot(
             "What clients wait",
             "ms (median of the round)",
             vec![
-                line("writes", &|round| middle_ms(&round.seen.writes_ms).unwrap_or_default()),
-                line("lists", &|round| middle_ms(&round.seen.reads_ms).unwrap_or_default()),
+                line("writes", &|round| middle_ms(&round.latencies.writes_ms).unwrap_or_default()),
+                line("lists", &|round| middle_ms(&round.latencies.reads_ms).unwrap_or_default()),
             ],
         ),
     ]
@@ -246,23 +248,24 @@ mod tests {
 
     const MEBI: u64 = 1 << 20;
 
-    fn held(rss_mib: u64, files: u64, data_mib: u64) -> Held {
-        Held { rss_bytes: rss_mib * MEBI, files, data_bytes: data_mib * MEBI }
+    fn footprint(rss_mib: u64, files: u64, data_mib: u64) -> ServerFootprint {
+        ServerFootprint { rss_bytes: rss_mib * MEBI, files, data_bytes: data_mib * MEBI }
     }
 
-    fn round(held: Held, write_ms: f64) -> Round {
-        let seen = Seen { writes_ms: vec![write_ms; 3], reads_ms: vec![1.0], ..Seen::default() };
-        Round { ended_s: 0.0, held, seen }
+    fn round(footprint: ServerFootprint, write_ms: f64) -> SoakRound {
+        let latencies =
+            RoundLatencies { writes_ms: vec![write_ms; 3], reads_ms: vec![1.0], ..RoundLatencies::default() };
+        SoakRound { ended_s: 0.0, footprint, latencies }
     }
 
-    fn soaked(rounds: Vec<Round>, left: Held) -> Soaked {
-        Soaked { idle: held(20, 30, 1), rounds, left }
+    fn soaked(rounds: Vec<SoakRound>, left: ServerFootprint) -> SoakFigures {
+        SoakFigures { idle: footprint(20, 30, 1), rounds, left }
     }
 
     #[test]
     fn what_stays_as_it_was_is_well() {
-        let rounds = vec![round(held(100, 40, 50), 2.0), round(held(115, 45, 120), 2.5)];
-        let outcome = outcome(&soaked(rounds, held(60, 30, 10)), true);
+        let rounds = vec![round(footprint(100, 40, 50), 2.0), round(footprint(115, 45, 120), 2.5)];
+        let outcome = outcome(&soaked(rounds, footprint(60, 30, 10)), true);
         assert_eq!(outcome.failures, [""; 0]);
         assert_eq!(outcome.metrics["rss_growth_pct"].round(), 15.0);
         assert_eq!(outcome.metrics["requests"], 8.0);
@@ -270,10 +273,10 @@ mod tests {
 
     #[test]
     fn each_growth_is_named() {
-        let mut last = round(held(130, 90, 500), 9.0);
-        (last.seen.refused, last.seen.first_refusal) = (2, Some("/v1/jobs: 500".to_owned()));
-        let rounds = vec![round(held(100, 40, 50), 2.0), last];
-        let soaked = soaked(rounds, held(130, 30, 10));
+        let mut last = round(footprint(130, 90, 500), 9.0);
+        (last.latencies.refused, last.latencies.first_refusal) = (2, Some("/v1/jobs: 500".to_owned()));
+        let rounds = vec![round(footprint(100, 40, 50), 2.0), last];
+        let soaked = soaked(rounds, footprint(130, 30, 10));
         let all = [
             "memory has grown from 100 to 130 MiB",
             "open files have grown from 40 to 90",

@@ -4,13 +4,13 @@
 
 mod churn;
 mod figures;
-mod held;
+mod footprint;
 mod jobs;
 mod rounds;
 
 use super::{
-    Experiment, Kind, Outcome, Param, Run, RunError,
-    cluster::{ClusterAsk, NodesAsk, on_cluster},
+    Experiment, Param, ParamKind, Run, RunError, RunOutcome,
+    cluster::{ClusterParams, NodesParams, on_cluster},
     params::same,
 };
 
@@ -21,37 +21,37 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     params: &[
         Param {
             name: "nodes",
-            kind: Kind::Count { min: 3, max: 1_000 },
+            kind: ParamKind::Count { min: 3, max: 1_000 },
             about: "Simulated nodes; some lose their connection now and then, and one drains",
             defaults: ["6", "30", "50"],
         },
         Param {
             name: "services",
-            kind: Kind::Count { min: 1, max: 10_000 },
+            kind: ParamKind::Count { min: 1, max: 10_000 },
             about: "Long-running services, which get new versions and are scaled",
             defaults: ["5", "50", "100"],
         },
         Param {
             name: "rounds",
-            kind: Kind::Count { min: 2, max: 10_000 },
+            kind: ParamKind::Count { min: 2, max: 10_000 },
             about: "Rounds; each ends with a garbage collection",
             defaults: ["3", "10", "60"],
         },
         Param {
             name: "round-seconds",
-            kind: Kind::Count { min: 1, max: 3_600 },
+            kind: ParamKind::Count { min: 1, max: 3_600 },
             about: "Duration of a round",
             defaults: ["2", "30", "60"],
         },
         Param {
             name: "rate",
-            kind: Kind::Count { min: 1, max: 1_000 },
+            kind: ParamKind::Count { min: 1, max: 1_000 },
             about: "Requests a second, most of them writes",
             defaults: ["50", "100", "100"],
         },
         Param {
             name: "given-back-seconds",
-            kind: Kind::Count { min: 1, max: 3_600 },
+            kind: ParamKind::Count { min: 1, max: 3_600 },
             about: "Time until the server must have returned its memory, once all jobs are purged",
             defaults: same("90"),
         },
@@ -60,7 +60,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// What each node has: room for all services at their largest, and for what comes and goes.
+/// Resources of each node: enough for all services at their largest, and for what comes and goes.
 const NODE_CPU_MHZ: u32 = 100_000;
 const NODE_MEMORY_MB: u32 = 400_000;
 const NODE_DISK_MB: u32 = 2_000_000;
@@ -74,15 +74,15 @@ const BEHAVIOUR: [&str; 6] = [
     "10ms..100ms",
 ];
 
-fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+fn run(run: &Run<'_>) -> Result<RunOutcome, RunError> {
     run.needs_own_server()?;
-    let nodes = NodesAsk {
+    let nodes = NodesParams {
         count: run.params.count_u32("nodes"),
         cpu_mhz: NODE_CPU_MHZ,
         memory_mb: NODE_MEMORY_MB,
         disk_mb: NODE_DISK_MB,
         behaviour: BEHAVIOUR.map(str::to_owned).into(),
     };
-    let ask = ClusterAsk { nodes, servers: 1, server: Vec::new(), secure: false };
-    on_cluster(run, &ask, async |cluster| rounds::drive(run, cluster).await, async |_| Ok(()))
+    let cluster_params = ClusterParams { nodes, servers: 1, server: Vec::new(), secure: false };
+    on_cluster(run, &cluster_params, async |cluster| rounds::drive(run, cluster).await, async |_| Ok(()))
 }

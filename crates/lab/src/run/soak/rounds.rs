@@ -1,4 +1,4 @@
-//! One round after the other, and the end, when everything is taken away.
+//! One round after the other, and the end, when everything is deleted.
 
 use std::time::{Duration, Instant};
 
@@ -8,58 +8,58 @@ use serde::Deserialize;
 use tokio::time::sleep;
 
 use super::{
-    churn::{Churn, Clients, Seen},
-    figures::{self, Round, Soaked},
-    held::Held,
+    churn::{RoundLatencies, SoakClients, SoakLoad},
+    figures::{self, SoakFigures, SoakRound},
+    footprint::ServerFootprint,
     jobs,
 };
 use crate::run::{
-    Outcome, Run, RunError, Scale, Target, audit, client::JobIds, cluster::Cluster, http::Connection,
+    Run, RunError, RunOutcome, Scale, Target, audit, client::JobIds, cluster::Cluster, http::Connection,
 };
 
 /// From the end of a round's requests to its garbage collection: what was stopped ends meanwhile.
 const SETTLES: Duration = Duration::from_secs(1);
-/// Between two looks at whether all is given back.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Between two checks of whether all is given back.
+const POLL_EVERY: Duration = Duration::from_secs(1);
 
 /// Does all rounds.
-pub(super) async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcome, RunError> {
-    let churn = Churn {
+pub(super) async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<RunOutcome, RunError> {
+    let churn = SoakLoad {
         target: cluster.target.clone(),
         staying: JobIds::of(0x50a0),
         passing: JobIds::of(0x50a1),
         services: run.params.count("services"),
         node: a_node(&cluster.target).await?,
     };
-    let idle = Held::look(cluster).await?;
+    let idle = ServerFootprint::measure(cluster).await?;
     begin(&churn).await?;
     let lasts = Duration::from_secs(run.params.count("round-seconds"));
-    let mut clients = Clients::start(&churn, run.params.count("rate"));
+    let mut clients = SoakClients::start(&churn, run.params.count("rate"));
     let (begun, mut rounds, mut wrong) = (Instant::now(), Vec::new(), Vec::new());
     for number in 1..=run.params.count("rounds") {
         clients.go_on();
         sleep(lasts).await;
-        let seen = clients.pause().await?;
+        let latencies = clients.pause().await?;
         sleep(SETTLES).await;
-        let round = round(cluster, &churn.target, begun, seen).await?;
-        run.progress.says(&format!("round {number}: {round}"));
+        let round = round(cluster, &churn.target, begun, latencies).await?;
+        run.progress.print(&format!("round {number}: {round}"));
         rounds.push(round);
         wrong.extend(audit::failures(&churn.target).await?);
     }
     drop(clients);
-    run.progress.says("all jobs are purged");
+    run.progress.print("all jobs are purged");
     purge_all(&churn.target).await?;
     let given_back = Duration::from_secs(run.params.count("given-back-seconds"));
     let timed = run.options.scale != Scale::Small;
-    let is_given_back = |left| figures::is_given_back(left, [idle, rounds[0].held], timed);
+    let is_given_back = |left| figures::is_given_back(left, [idle, rounds[0].footprint], timed);
     let left = until(is_given_back, cluster, &churn.target, given_back).await?;
-    let mut outcome = figures::outcome(&Soaked { idle, rounds, left }, timed);
+    let mut outcome = figures::outcome(&SoakFigures { idle, rounds, left }, timed);
     outcome.failures.extend(wrong);
     Ok(outcome)
 }
 
 /// What is there from the begin.
-async fn begin(churn: &Churn) -> Result<(), RunError> {
+async fn begin(churn: &SoakLoad) -> Result<(), RunError> {
     let mut connection = Connection::open(&churn.target).await?;
     let services = (0..churn.services).map(|number| {
         let id = churn.staying.id(u32::try_from(number).unwrap_or(u32::MAX));
@@ -77,49 +77,53 @@ async fn round(
     cluster: &mut Cluster,
     target: &Target,
     begun: Instant,
-    seen: Seen,
-) -> Result<Round, RunError> {
+    latencies: RoundLatencies,
+) -> Result<SoakRound, RunError> {
     collect_garbage(target).await?;
-    Ok(Round { ended_s: begun.elapsed().as_secs_f64(), held: Held::look(cluster).await?, seen })
+    Ok(SoakRound {
+        ended_s: begun.elapsed().as_secs_f64(),
+        footprint: ServerFootprint::measure(cluster).await?,
+        latencies,
+    })
 }
 
 async fn collect_garbage(target: &Target) -> Result<(), RunError> {
     Connection::open(target).await?.write(Method::PUT, "/v1/system/gc", Bytes::new()).await
 }
 
-/// What is left once nothing is wanted any more: at the latest after `at_most`.
+/// What is left once all jobs are purged: at the latest after `at_most`.
 async fn until(
-    is_given_back: impl Fn(Held) -> bool,
+    is_given_back: impl Fn(ServerFootprint) -> bool,
     cluster: &mut Cluster,
     target: &Target,
     at_most: Duration,
-) -> Result<Held, RunError> {
+) -> Result<ServerFootprint, RunError> {
     let begun = Instant::now();
     loop {
         collect_garbage(target).await?;
-        let left = Held::look(cluster).await?;
+        let left = ServerFootprint::measure(cluster).await?;
         if is_given_back(left) || begun.elapsed() > at_most {
             return Ok(left);
         }
-        sleep(LOOK_AGAIN).await;
+        sleep(POLL_EVERY).await;
     }
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct NamedNode {
     #[serde(rename = "ID")]
     id: String,
 }
 
 async fn a_node(target: &Target) -> Result<String, RunError> {
-    let nodes: Vec<Named> = Connection::open(target).await?.list("/v1/nodes?").await?;
+    let nodes: Vec<NamedNode> = Connection::open(target).await?.list("/v1/nodes?").await?;
     let first = nodes.into_iter().next();
     first.map(|node| node.id).ok_or_else(|| RunError::Incomplete("there is no node".to_owned()))
 }
 
 async fn purge_all(target: &Target) -> Result<(), RunError> {
     let mut connection = Connection::open(target).await?;
-    let all: Vec<Named> = connection.list("/v1/jobs?").await?;
+    let all: Vec<NamedNode> = connection.list("/v1/jobs?").await?;
     for job in all {
         let path = format!("/v1/job/{}?purge=true", job.id.replace('/', "%2F"));
         // A child of the periodic job may be gone with its parent.

@@ -2,6 +2,7 @@
 //! end and are started again by their nodes. Neither adds to the lists or takes from them.
 
 use std::{
+    convert::Infallible,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -15,7 +16,7 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep},
 };
 
-use super::ground::Ground;
+use super::cluster_state::ClusterState;
 use crate::run::{
     RunError, Target,
     client::JobIds,
@@ -25,7 +26,7 @@ use crate::run::{
 
 /// Jobs that change, the one whose tasks restart included.
 pub(super) const JOBS: u32 = 101;
-/// What a task asks for that restarts.
+/// Memory of a task that restarts.
 pub(super) const TASK_MEMORY_MB: u32 = 10;
 /// Clients that write, one request at a time each.
 const CLIENTS: u32 = 16;
@@ -34,40 +35,40 @@ const RUNS_FOR: &str = "900ms";
 const RESTARTS_AFTER_NS: u64 = 100_000_000;
 /// Until all tasks that restart must have been placed.
 const PLACED_MAX: Duration = Duration::from_secs(60);
-/// Between two looks at them.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Between two polls of them.
+const POLL_EVERY: Duration = Duration::from_millis(200);
 
 /// Changes that go on until this is dropped.
-pub(super) struct Changes {
+pub(super) struct BackgroundChanges {
     clients: JoinSet<RunError>,
-    /// How long each write took since it was asked last: milliseconds.
+    /// Duration of each write since the last call, in milliseconds.
     took_ms: Arc<Mutex<Vec<f64>>>,
     target: Target,
     restarting: String,
-    since: Since,
+    since: ChangeBaseline,
 }
 
 /// Where a count of changes begins.
 #[derive(Debug, Clone, Copy)]
-struct Since {
+struct ChangeBaseline {
     at: Instant,
     restarts: u64,
 }
 
 /// What has changed for a while.
 #[derive(Debug)]
-pub(super) struct Changed {
+pub(super) struct ChangeRates {
     /// How long each write of a client took, the shortest first: milliseconds.
     pub writes_ms: Vec<f64>,
     /// Writes and restarts, a second.
     pub per_s: f64,
 }
 
-impl Changes {
+impl BackgroundChanges {
     /// Begins, and returns once all tasks that restart have been placed.
-    pub async fn start(target: &Target, ground: &Ground) -> Result<Self, RunError> {
-        let tasks = ground.changes / 2;
-        let restarting = ground.changing.id(0);
+    pub async fn start(target: &Target, state: &ClusterState) -> Result<Self, RunError> {
+        let tasks = state.changes / 2;
+        let restarting = state.changing.id(0);
         let mut connection = Connection::open(target).await?;
         if tasks > 0 {
             connection.write(Method::PUT, "/v1/jobs", restarts(&restarting, tasks)).await?;
@@ -80,12 +81,12 @@ impl Changes {
                 );
                 return Err(RunError::Incomplete(message));
             }
-            sleep(LOOK_AGAIN).await;
+            sleep(POLL_EVERY).await;
         }
         let took_ms = Arc::new(Mutex::new(Vec::new()));
-        let (rate, mut clients) = (ground.changes - tasks, JoinSet::new());
+        let (rate, mut clients) = (state.changes - tasks, JoinSet::new());
         for number in 0..CLIENTS.min(rate) {
-            let (target, took_ms, ids) = (target.clone(), took_ms.clone(), ground.changing);
+            let (target, took_ms, ids) = (target.clone(), took_ms.clone(), state.changing);
             let every = Duration::from_secs_f64(f64::from(CLIENTS.min(rate)) / f64::from(rate));
             clients.spawn(async move {
                 match write(&target, ids, number, every, &took_ms).await {
@@ -94,32 +95,31 @@ impl Changes {
                 }
             });
         }
-        let since = Since { at: Instant::now(), restarts: 0 };
+        let since = ChangeBaseline { at: Instant::now(), restarts: 0 };
         let mut changes = Self { clients, took_ms, target: target.clone(), restarting, since };
         changes.changed().await?;
         Ok(changes)
     }
 
-    /// What has changed since this was asked last.
+    /// What has changed since the last call.
     ///
     /// # Errors
     /// When a write has failed.
-    pub async fn changed(&mut self) -> Result<Changed, RunError> {
+    pub async fn changed(&mut self) -> Result<ChangeRates, RunError> {
         if let Some(failed) = self.clients.try_join_next() {
             return Err(failed.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic())));
         }
         let mut connection = Connection::open(&self.target).await?;
-        let restarts = allocs(&mut connection, &self.restarting).await?.iter().map(Alloc::restarts).sum();
+        let restarts =
+            allocs(&mut connection, &self.restarting).await?.iter().map(RestartingAlloc::restarts).sum();
         let mut writes_ms =
             std::mem::take(&mut *self.took_ms.lock().expect("nothing panics while it holds this lock"));
-        let before = std::mem::replace(&mut self.since, Since { at: Instant::now(), restarts });
+        let before = std::mem::replace(&mut self.since, ChangeBaseline { at: Instant::now(), restarts });
         writes_ms.sort_unstable_by(f64::total_cmp);
         let changes = writes_ms.len() as f64 + restarts.saturating_sub(before.restarts) as f64;
-        Ok(Changed { writes_ms, per_s: changes / before.at.elapsed().as_secs_f64() })
+        Ok(ChangeRates { writes_ms, per_s: changes / before.at.elapsed().as_secs_f64() })
     }
 }
-
-enum Never {}
 
 /// Registers jobs one after the other, each time with something new, forever.
 async fn write(
@@ -128,7 +128,7 @@ async fn write(
     number: u32,
     every: Duration,
     took_ms: &Mutex<Vec<f64>>,
-) -> Result<Never, RunError> {
+) -> Result<Infallible, RunError> {
     let mut connection = Connection::open(target).await?;
     let mut ticks = interval(every);
     // Whoever is held up catches up, so that as many changes are made in all.
@@ -171,25 +171,25 @@ fn restarts(id: &str, count: u32) -> Bytes {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Alloc {
+struct RestartingAlloc {
     #[serde(default)]
-    task_states: Option<std::collections::BTreeMap<String, TaskState>>,
+    task_states: Option<std::collections::BTreeMap<String, TaskRestarts>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct TaskState {
+struct TaskRestarts {
     #[serde(default)]
     restarts: u64,
 }
 
-impl Alloc {
+impl RestartingAlloc {
     fn restarts(&self) -> u64 {
         self.task_states.iter().flat_map(|tasks| tasks.values()).map(|task| task.restarts).sum()
     }
 }
 
-async fn allocs(connection: &mut Connection, job: &str) -> Result<Vec<Alloc>, RunError> {
+async fn allocs(connection: &mut Connection, job: &str) -> Result<Vec<RestartingAlloc>, RunError> {
     Ok(connection.get(&format!("/v1/job/{job}/allocations")).await?.0)
 }
 
@@ -199,10 +199,10 @@ mod tests {
 
     #[test]
     fn restarts_are_those_of_all_tasks() {
-        let allocs: Vec<Alloc> = serde_json::from_str(
+        let allocs: Vec<RestartingAlloc> = serde_json::from_str(
             r#"[{"TaskStates":null},{},{"TaskStates":{"one":{"Restarts":2},"two":{"Restarts":3,"State":"running"}}}]"#,
         )
         .unwrap();
-        assert_eq!(allocs.iter().map(Alloc::restarts).sum::<u64>(), 5);
+        assert_eq!(allocs.iter().map(RestartingAlloc::restarts).sum::<u64>(), 5);
     }
 }

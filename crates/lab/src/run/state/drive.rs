@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use super::{
-    Part,
-    changes::{Changed, Changes},
-    figures::{self, Beside, Shown},
-    ground::Ground,
-    listing::Expected,
-    probe::Probe,
-    readers::{self, Pace},
+    ExperimentPart,
+    changes::{BackgroundChanges, ChangeRates},
+    cluster_state::ClusterState,
+    figures::{self, Measurement, StateFigures},
+    listing::ExpectedCounts,
+    probe::StateProbe,
+    readers::{self, ReadPace},
 };
 use crate::run::{
-    Outcome, Run, RunError, Scale, cluster::Child, cluster::Cluster, http::Connection, profile::Profiling,
-    scrapes::Scrapes,
+    Run, RunError, RunOutcome, Scale, cluster::ChildProcess, cluster::Cluster, http::Connection,
+    profile::Profiling, scrapes::ScrapeTimes,
 };
 
 /// Between two polls of a reader in part c.
@@ -22,27 +22,27 @@ const POLL_EVERY: Duration = Duration::from_secs(1);
 /// Does the run on a cluster that is ready.
 pub(super) async fn drive(
     run: &Run<'_>,
-    ground: &Ground,
+    state: &ClusterState,
     cluster: &mut Cluster,
-) -> Result<Outcome, RunError> {
-    let each = ground.allocs();
-    run.progress.says(&format!("{each} allocations complete, then {each} run on {} nodes", ground.count));
-    ground.fill(run, cluster).await?;
-    let mut changes = Changes::start(&cluster.target, ground).await?;
-    let expected = Expected::read(&mut Connection::open(&cluster.target).await?, ground).await?;
+) -> Result<RunOutcome, RunError> {
+    let each = state.allocs();
+    run.progress.print(&format!("{each} allocations complete, then {each} run on {} nodes", state.count));
+    state.fill(run, cluster).await?;
+    let mut changes = BackgroundChanges::start(&cluster.target, state).await?;
+    let expected = ExpectedCounts::read(&mut Connection::open(&cluster.target).await?, state).await?;
     let polls = run.params.count_u32("polls");
-    let quiet = beside(run, ground, polls, &mut changes, cluster, None, expected).await?;
+    let quiet = beside(run, state, polls, &mut changes, cluster, None, expected).await?;
 
     let given = run.params.count_given("readers").and_then(|count| u32::try_from(count).ok());
-    let profiling = Profiling::begin(run, cluster.children.first().map(Child::pid));
+    let profiling = Profiling::begin(run, cluster.children.first().map(ChildProcess::pid));
     let mut reading = Vec::new();
-    for readers in given.as_ref().map_or(ground.part.readers(), std::slice::from_ref) {
-        let every = (ground.part == Part::BesideOthers).then_some(POLL_EVERY);
-        let pace = Pace { readers: *readers, polls, every };
-        reading.push(beside(run, ground, polls, &mut changes, cluster, Some(pace), expected).await?);
+    for readers in given.as_ref().map_or(state.part.readers(), std::slice::from_ref) {
+        let every = (state.part == ExperimentPart::BesideOthers).then_some(POLL_EVERY);
+        let pace = ReadPace { readers: *readers, polls, every };
+        reading.push(beside(run, state, polls, &mut changes, cluster, Some(pace), expected).await?);
     }
-    let shown = Shown { ground, quiet, reading };
-    let mut outcome = figures::outcome(&shown, run.options.scale == Scale::Full);
+    let figures = StateFigures { state, quiet, reading };
+    let mut outcome = figures::outcome(&figures, run.options.scale == Scale::Full);
     profiling.end(&mut outcome);
     Ok(outcome)
 }
@@ -50,41 +50,41 @@ pub(super) async fn drive(
 /// What changes and the others' requests are like, beside readers or none.
 async fn beside(
     run: &Run<'_>,
-    ground: &Ground,
+    state: &ClusterState,
     polls: u32,
-    changes: &mut Changes,
+    changes: &mut BackgroundChanges,
     cluster: &mut Cluster,
-    pace: Option<Pace>,
-    expected: Expected,
-) -> Result<Beside, RunError> {
+    pace: Option<ReadPace>,
+    expected: ExpectedCounts,
+) -> Result<Measurement, RunError> {
     let readers = pace.map_or(0, |pace| pace.readers);
-    run.progress.says(&figures::named(readers));
-    let probe = match ground.part {
-        Part::BesideOthers => Some(Probe::begin(&cluster.target).await?),
-        Part::OneReader | Part::ManyReaders => None,
+    run.progress.print(&figures::named(readers));
+    let probe = match state.part {
+        ExperimentPart::BesideOthers => Some(StateProbe::begin(&cluster.target).await?),
+        ExperimentPart::OneReader | ExperimentPart::ManyReaders => None,
     };
     changes.changed().await?;
     let read = match pace {
-        Some(pace) => Some(readers::read(pace, ground, expected, cluster).await?),
+        Some(pace) => Some(readers::read(pace, state, expected, cluster).await?),
         None => None,
     };
     // Beside readers, a read of the metrics waits for them: their time is that of nobody else.
     let scrapes = match pace {
-        Some(_) => Scrapes::default(),
-        None => Scrapes::take(&cluster.target, quiet(run.options.scale, ground.part, polls)).await?,
+        Some(_) => ScrapeTimes::default(),
+        None => ScrapeTimes::take(&cluster.target, quiet(run.options.scale, state.part, polls)).await?,
     };
-    let Changed { writes_ms, per_s } = changes.changed().await?;
+    let ChangeRates { writes_ms, per_s } = changes.changed().await?;
     let probed = match probe {
         Some(probe) => Some(probe.end().await?),
         None => None,
     };
-    Ok(Beside { readers, read, scrapes, writes_ms, changes_per_s: per_s, probed })
+    Ok(Measurement { readers, read, scrapes, writes_ms, changes_per_s: per_s, probed })
 }
 
 /// For how long nobody reads: in part c for as long as the readers will.
-fn quiet(scale: Scale, part: Part, polls: u32) -> Duration {
+fn quiet(scale: Scale, part: ExperimentPart, polls: u32) -> Duration {
     match (part, scale) {
-        (Part::BesideOthers, _) => POLL_EVERY * polls,
+        (ExperimentPart::BesideOthers, _) => POLL_EVERY * polls,
         (_, Scale::Small) => Duration::from_secs(2),
         (_, Scale::Medium) => Duration::from_secs(5),
         (_, Scale::Full) => Duration::from_secs(10),

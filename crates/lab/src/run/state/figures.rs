@@ -3,23 +3,23 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Part,
-    ground::Ground,
+    ExperimentPart,
+    cluster_state::ClusterState,
     listing::Listing,
-    probe::Probed,
-    published::{MANY_READERS, ONE_READER, Published},
-    readers::{Poll, Read},
+    probe::ProbeTimes,
+    published::{MANY_READERS, ONE_READER, PublishedRead},
+    readers::{Poll, ReadTimes},
 };
 use crate::{
     record::{Plot, PlotLine, mean, percentile},
-    run::{Metric, Outcome, scrapes::Scrapes},
+    run::{Metric, RunOutcome, scrapes::ScrapeTimes},
 };
 
 const fn metric(name: &'static str, unit: &'static str) -> Metric {
     Metric { name, unit }
 }
 
-/// What is measured.
+/// The metrics in `result.json`, with their units.
 pub(super) const METRICS: &[Metric] = &[
     metric("response_ms_p50", "ms"),
     metric("response_ms_p99", "ms"),
@@ -43,57 +43,59 @@ pub(super) const METRICS: &[Metric] = &[
 const DROPPED: f64 = 0.02;
 /// What all readers together are to get, at least: bytes a second.
 const BYTES_PER_S_AIM: f64 = 1.5e9;
-/// The least part of the changes that were asked for, where the figures count.
+/// The least share of the requested changes that must be reached, where the figures count.
 const CHANGES_MIN: f64 = 0.9;
 /// The variant of nobody who reads.
 const QUIET: &str = "no readers";
 
-/// What went on beside some readers, or none.
+/// What was measured with some readers, or none.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct Measurement {
     pub readers: u32,
-    pub read: Option<Read>,
+    pub read: Option<ReadTimes>,
     /// Of `/metrics`, while nobody reads.
-    pub scrapes: Scrapes,
-    /// The shortest first.
+    pub scrapes: ScrapeTimes,
+    /// Duration of each write in milliseconds, the shortest first.
     pub writes_ms: Vec<f64>,
     pub changes_per_s: f64,
-    pub probed: Option<Probed>,
+    pub probed: Option<ProbeTimes>,
 }
 
 /// All that was seen.
 #[derive(Debug)]
-pub(super) struct Shown<'g> {
-    pub ground: &'g Ground,
-    pub quiet: Beside,
-    pub reading: Vec<Beside>,
+pub(super) struct StateFigures<'g> {
+    pub state: &'g ClusterState,
+    pub quiet: Measurement,
+    pub reading: Vec<Measurement>,
 }
 
 type Metrics = BTreeMap<&'static str, f64>;
 
 /// As a result; `counts` says whether too few changes fail it, and not only none.
-pub(super) fn outcome(shown: &Shown<'_>, counts: bool) -> Outcome {
-    let mut outcome = Outcome::default();
-    outcome.variants.insert(QUIET.to_owned(), others(&shown.quiet));
-    for beside in &shown.reading {
-        let mut metrics = others(beside);
-        metrics.extend(compared(&shown.quiet, beside));
-        metrics.extend(shown.quiet.scrapes.metrics());
-        metrics.extend(beside.read.iter().flat_map(|read| answers(read, beside.readers)));
+pub(super) fn outcome(figures: &StateFigures<'_>, counts: bool) -> RunOutcome {
+    let mut outcome = RunOutcome::default();
+    outcome.variants.insert(QUIET.to_owned(), others(&figures.quiet));
+    for measurement in &figures.reading {
+        let mut metrics = others(measurement);
+        metrics.extend(compared(&figures.quiet, measurement));
+        metrics.extend(figures.quiet.scrapes.metrics());
+        metrics.extend(measurement.read.iter().flat_map(|read| answers(read, measurement.readers)));
         // The most readers stand for all.
         outcome.metrics.clone_from(&metrics);
-        if shown.reading.len() > 1 {
-            outcome.variants.insert(named(beside.readers), metrics);
+        if figures.reading.len() > 1 {
+            outcome.variants.insert(named(measurement.readers), metrics);
         }
     }
-    if let ([Beside { read: Some(read), .. }], Part::OneReader) = (&*shown.reading, shown.ground.part) {
+    if let ([Measurement { read: Some(read), .. }], ExperimentPart::OneReader) =
+        (&*figures.reading, figures.state.part)
+    {
         let of_each = Listing::ALL.into_iter().enumerate();
         outcome.variants.extend(of_each.map(|(at, listing)| (listing.name().to_owned(), of_list(read, at))));
     }
-    outcome.notes = notes(shown);
-    outcome.failures = too_few_changes(shown, counts);
-    outcome.failures.extend(shown.quiet.scrapes.failure().filter(|_| counts));
-    outcome.series.plots = plots(shown);
+    outcome.notes = notes(figures);
+    outcome.failures = too_few_changes(figures, counts);
+    outcome.failures.extend(figures.quiet.scrapes.failure().filter(|_| counts));
+    outcome.series.plots = plots(figures);
     outcome
 }
 
@@ -107,12 +109,12 @@ pub(super) fn named(readers: u32) -> String {
 }
 
 /// What those have seen who do not read everything.
-fn others(beside: &Beside) -> Metrics {
-    let mut metrics = Metrics::from([("changes_per_s", beside.changes_per_s)]);
-    metrics.extend(beside.scrapes.metrics());
-    let probed = beside.probed.as_ref();
+fn others(measurement: &Measurement) -> Metrics {
+    let mut metrics = Metrics::from([("changes_per_s", measurement.changes_per_s)]);
+    metrics.extend(measurement.scrapes.metrics());
+    let probed = measurement.probed.as_ref();
     let of_all = [
-        (Some(&beside.writes_ms), "write_latency_ms_p50", "write_latency_ms_p99"),
+        (Some(&measurement.writes_ms), "write_latency_ms_p50", "write_latency_ms_p99"),
         (probed.map(|probed| &probed.healthy_ms), "healthz_ms_p50", "healthz_ms_p99"),
         (probed.map(|probed| &probed.placed_ms), "placement_latency_ms_p50", "placement_latency_ms_p99"),
     ];
@@ -125,12 +127,13 @@ fn others(beside: &Beside) -> Metrics {
 }
 
 /// How much longer the slowest took beside readers.
-fn compared(quiet: &Beside, beside: &Beside) -> Metrics {
+fn compared(quiet: &Measurement, measurement: &Measurement) -> Metrics {
     let p99 = |sorted: &[f64]| percentile(sorted, 0.99);
-    let placed = |beside: &Beside| p99(&beside.probed.as_ref()?.placed_ms);
-    let blocked =
-        p99(&beside.writes_ms).zip(p99(&quiet.writes_ms)).map(|(with, without)| (with - without).max(0.0));
-    let ratio = placed(beside).zip(placed(quiet)).map(|(with, without)| with / without);
+    let placed = |measurement: &Measurement| p99(&measurement.probed.as_ref()?.placed_ms);
+    let blocked = p99(&measurement.writes_ms)
+        .zip(p99(&quiet.writes_ms))
+        .map(|(with, without)| (with - without).max(0.0));
+    let ratio = placed(measurement).zip(placed(quiet)).map(|(with, without)| with / without);
     [("writer_blocked_ms_p99", blocked), ("interference_ratio", ratio)]
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))
@@ -138,7 +141,7 @@ fn compared(quiet: &Beside, beside: &Beside) -> Metrics {
 }
 
 /// The answers that readers got.
-fn answers(read: &Read, readers: u32) -> Metrics {
+fn answers(read: &ReadTimes, readers: u32) -> Metrics {
     let bytes = read.bytes() as f64;
     let mut metrics = times(read.polls.iter().map(Poll::all_ms));
     let each = bytes / read.polls.len() as f64;
@@ -155,7 +158,7 @@ fn aim_ms(bytes: f64, readers: u32) -> f64 {
 }
 
 /// Those of one of the lists alone.
-fn of_list(read: &Read, at: usize) -> Metrics {
+fn of_list(read: &ReadTimes, at: usize) -> Metrics {
     let mut metrics = times(read.polls.iter().map(|poll| poll.took_ms[at]));
     let (bytes, ms) = read
         .polls
@@ -178,7 +181,7 @@ fn times(took_ms: impl Iterator<Item = f64>) -> Metrics {
     values.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-fn notes(shown: &Shown<'_>) -> Vec<String> {
+fn notes(figures: &StateFigures<'_>) -> Vec<String> {
     let mut notes = vec![
         "a poll is an answer with all nodes and one with all allocations, uncompressed; every answer was complete. Means leave \
          out 2 % of the polls at either end"
@@ -187,47 +190,51 @@ fn notes(shown: &Shown<'_>) -> Vec<String> {
          longer a client's writes take at p99 than with no readers. Server, nodes, writers and readers share this machine"
             .to_owned(),
     ];
-    notes.extend(marks(shown).iter().map(|Published { system, size, mean_s }| match shown.ground.part {
-        Part::ManyReaders => format!("published of {system}: {mean_s} s with {}", named(*size)),
-        _ => format!("published of {system}: {mean_s} s at {size} nodes"),
-    }));
+    notes.extend(marks(figures).iter().map(
+        |PublishedRead { system, size, mean_s }| match figures.state.part {
+            ExperimentPart::ManyReaders => format!("published of {system}: {mean_s} s with {}", named(*size)),
+            _ => format!("published of {system}: {mean_s} s at {size} nodes"),
+        },
+    ));
     notes
 }
 
 /// What was published of a run of this size.
-fn marks(shown: &Shown<'_>) -> Vec<Published> {
-    let ground = shown.ground;
-    match ground.part {
-        Part::OneReader => ONE_READER.iter().copied().filter(|mark| mark.size == ground.count).collect(),
-        Part::ManyReaders if ground.count == 100 => MANY_READERS.to_vec(),
-        Part::ManyReaders | Part::BesideOthers => Vec::new(),
+fn marks(figures: &StateFigures<'_>) -> Vec<PublishedRead> {
+    let state = figures.state;
+    match state.part {
+        ExperimentPart::OneReader => {
+            ONE_READER.iter().copied().filter(|mark| mark.size == state.count).collect()
+        }
+        ExperimentPart::ManyReaders if state.count == 100 => MANY_READERS.to_vec(),
+        ExperimentPart::ManyReaders | ExperimentPart::BesideOthers => Vec::new(),
     }
 }
 
-fn too_few_changes(shown: &Shown<'_>, counts: bool) -> Vec<String> {
-    let asked = f64::from(shown.ground.changes);
-    let least = if counts { asked * CHANGES_MIN } else { asked.min(f64::MIN_POSITIVE) };
-    let few = shown.reading.iter().filter(|beside| beside.changes_per_s < least);
-    few.map(|Beside { readers, changes_per_s, .. }| {
-        format!("beside {} there were {changes_per_s:.0} changes a second, of {asked}", named(*readers))
+fn too_few_changes(figures: &StateFigures<'_>, counts: bool) -> Vec<String> {
+    let requested = f64::from(figures.state.changes);
+    let least = if counts { requested * CHANGES_MIN } else { requested.min(f64::MIN_POSITIVE) };
+    let few = figures.reading.iter().filter(|measurement| measurement.changes_per_s < least);
+    few.map(|Measurement { readers, changes_per_s, .. }| {
+        format!("beside {} there were {changes_per_s:.0} changes a second, of {requested}", named(*readers))
     })
     .collect()
 }
 
-fn plots(shown: &Shown<'_>) -> Vec<Plot> {
-    let mut plots = match shown.ground.part {
-        Part::OneReader => vec![answers_by_poll(shown)],
-        Part::ManyReaders => vec![means_by_readers(shown)],
-        Part::BesideOthers => {
-            vec![distributions(shown, "How long until a job is placed", |probed| &probed.placed_ms)]
+fn plots(figures: &StateFigures<'_>) -> Vec<Plot> {
+    let mut plots = match figures.state.part {
+        ExperimentPart::OneReader => vec![answers_by_poll(figures)],
+        ExperimentPart::ManyReaders => vec![means_by_readers(figures)],
+        ExperimentPart::BesideOthers => {
+            vec![distributions(figures, "How long until a job is placed", |probed| &probed.placed_ms)]
         }
     };
-    if shown.ground.part == Part::BesideOthers {
-        plots.push(distributions(shown, "How long the server takes to say that it is well", |probed| {
+    if figures.state.part == ExperimentPart::BesideOthers {
+        plots.push(distributions(figures, "How long the server takes to say that it is well", |probed| {
             &probed.healthy_ms
         }));
     }
-    plots.push(writes(shown));
+    plots.push(writes(figures));
     plots
 }
 
@@ -236,17 +243,21 @@ fn line(name: impl Into<String>, points: Vec<(f64, f64)>) -> PlotLine {
 }
 
 /// Each poll, with what is published across it.
-fn answers_by_poll(shown: &Shown<'_>) -> Plot {
+fn answers_by_poll(figures: &StateFigures<'_>) -> Plot {
     let mut lines = Vec::new();
-    let polls: Vec<&Poll> =
-        shown.reading.iter().flat_map(|beside| &beside.read).flat_map(|read| &read.polls).collect();
+    let polls: Vec<&Poll> = figures
+        .reading
+        .iter()
+        .flat_map(|measurement| &measurement.read)
+        .flat_map(|read| &read.polls)
+        .collect();
     let numbered = |ms: &dyn Fn(&Poll) -> f64| {
         (1..).zip(&polls).map(|(number, poll)| (f64::from(number), ms(poll) / 1e3)).collect::<Vec<_>>()
     };
     lines.push(line("nodes and allocations", numbered(&Poll::all_ms)));
     lines.push(line("nodes alone", numbered(&|poll| poll.took_ms[0])));
     let last = polls.len() as f64;
-    lines.extend(marks(shown).into_iter().map(|mark| {
+    lines.extend(marks(figures).into_iter().map(|mark| {
         let across = vec![(0.0, mark.mean_s), (last, mark.mean_s)];
         PlotLine::published(format!("{}, published", mark.system), across)
     }));
@@ -260,11 +271,11 @@ fn answers_by_poll(shown: &Shown<'_>) -> Plot {
 }
 
 /// The mean of a poll by how many read, with what is published.
-fn means_by_readers(shown: &Shown<'_>) -> Plot {
+fn means_by_readers(figures: &StateFigures<'_>) -> Plot {
     let by_readers = |name: &str| -> Vec<(f64, f64)> {
-        let points = shown.reading.iter().filter_map(|beside| {
-            let metrics = answers(beside.read.as_ref()?, beside.readers);
-            Some((f64::from(beside.readers), metrics.get(name)? / 1e3))
+        let points = figures.reading.iter().filter_map(|measurement| {
+            let metrics = answers(measurement.read.as_ref()?, measurement.readers);
+            Some((f64::from(measurement.readers), metrics.get(name)? / 1e3))
         });
         points.collect()
     };
@@ -273,7 +284,7 @@ fn means_by_readers(shown: &Shown<'_>) -> Plot {
         line("p99", by_readers("response_ms_p99")),
         line("at 1.5 GB/s", by_readers("response_ms_aim")),
     ];
-    for mark in marks(shown) {
+    for mark in marks(figures) {
         let name = format!("{}, published mean", mark.system);
         let point = (f64::from(mark.size), mark.mean_s);
         match lines.iter_mut().find(|line| line.name == name) {
@@ -291,16 +302,17 @@ fn means_by_readers(shown: &Shown<'_>) -> Plot {
 }
 
 /// How many of the writes took at most how long, with and without readers.
-fn writes(shown: &Shown<'_>) -> Plot {
-    let all = [&shown.quiet].into_iter().chain(&shown.reading);
-    let lines = all.map(|beside| line(named(beside.readers), distribution(&beside.writes_ms)));
+fn writes(figures: &StateFigures<'_>) -> Plot {
+    let all = [&figures.quiet].into_iter().chain(&figures.reading);
+    let lines = all.map(|measurement| line(named(measurement.readers), distribution(&measurement.writes_ms)));
     of_distributions("How long a client's write takes", lines.collect())
 }
 
-fn distributions(shown: &Shown<'_>, title: &str, of: impl Fn(&Probed) -> &Vec<f64>) -> Plot {
-    let all = [&shown.quiet].into_iter().chain(&shown.reading);
-    let lines =
-        all.filter_map(|beside| Some(line(named(beside.readers), distribution(of(beside.probed.as_ref()?)))));
+fn distributions(figures: &StateFigures<'_>, title: &str, of: impl Fn(&ProbeTimes) -> &Vec<f64>) -> Plot {
+    let all = [&figures.quiet].into_iter().chain(&figures.reading);
+    let lines = all.filter_map(|measurement| {
+        Some(line(named(measurement.readers), distribution(of(measurement.probed.as_ref()?))))
+    });
     of_distributions(title, lines.collect())
 }
 
@@ -319,9 +331,9 @@ fn distribution(sorted: &[f64]) -> Vec<(f64, f64)> {
 mod tests {
     use super::*;
 
-    fn read(ms: impl Iterator<Item = u32>) -> Read {
+    fn read(ms: impl Iterator<Item = u32>) -> ReadTimes {
         let polls = ms.map(|ms| Poll { took_ms: [1.0, f64::from(ms) - 1.0], bytes: [100, 900] });
-        Read { polls: polls.collect(), seconds: 2.0, server_cpu_s: Some(4.0) }
+        ReadTimes { polls: polls.collect(), seconds: 2.0, server_cpu_s: Some(4.0) }
     }
 
     #[test]
@@ -338,17 +350,17 @@ mod tests {
 
     #[test]
     fn what_readers_cost_others_is_told_against_nobody_reading() {
-        let beside = |readers, write_ms: f64, placed_ms: f64| Beside {
+        let measurement = |readers, write_ms: f64, placed_ms: f64| Measurement {
             readers,
             read: None,
-            scrapes: Scrapes::default(),
+            scrapes: ScrapeTimes::default(),
             writes_ms: vec![1.0, write_ms],
             changes_per_s: 500.0,
-            probed: Some(Probed { placed_ms: vec![placed_ms], healthy_ms: vec![1.0] }),
+            probed: Some(ProbeTimes { placed_ms: vec![placed_ms], healthy_ms: vec![1.0] }),
         };
-        let metrics = compared(&beside(0, 2.0, 4.0), &beside(5, 2.5, 6.0));
+        let metrics = compared(&measurement(0, 2.0, 4.0), &measurement(5, 2.5, 6.0));
         assert_eq!((metrics["writer_blocked_ms_p99"], metrics["interference_ratio"]), (0.5, 1.5));
-        let faster = compared(&beside(0, 2.0, 4.0), &beside(5, 1.5, 4.0));
+        let faster = compared(&measurement(0, 2.0, 4.0), &measurement(5, 1.5, 4.0));
         assert_eq!(faster["writer_blocked_ms_p99"], 0.0);
     }
 }

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use hyper::Method;
 use serde::Deserialize;
 
-use super::ground::Ground;
+use super::cluster_state::ClusterState;
 use crate::run::{RunError, http::Connection};
 
-/// A list.
+/// A list that is read, with its path in the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Listing {
     Nodes,
@@ -37,30 +37,30 @@ impl Listing {
     }
 
     /// What stands once in each item that is counted.
-    fn mark(self, ground: &Ground) -> String {
+    fn mark(self, state: &ClusterState) -> String {
         match self {
             Self::Nodes => r#""SchedulingEligibility":"#.to_owned(),
-            Self::Allocs => format!(r#""JobID":"{}"#, ground.ids.prefix()),
+            Self::Allocs => format!(r#""JobID":"{}"#, state.ids.prefix()),
         }
     }
 }
 
 /// How many items the lists have, of those that neither come nor go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Expected {
+pub(super) struct ExpectedCounts {
     pub nodes: u64,
     pub allocs: u64,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash, Deserialize)]
-struct Node {
+struct ListedNode {
     #[serde(rename = "ID")]
     id: String,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Alloc {
+struct ListedAlloc {
     #[serde(rename = "ID")]
     id: String,
     #[serde(rename = "JobID")]
@@ -68,7 +68,7 @@ struct Alloc {
     client_status: String,
 }
 
-impl Expected {
+impl ExpectedCounts {
     fn of(self, listing: Listing) -> u64 {
         match listing {
             Listing::Nodes => self.nodes,
@@ -77,22 +77,22 @@ impl Expected {
     }
 
     /// Reads and parses both lists once, without a clock: each item is there once and as it should be.
-    pub async fn read(connection: &mut Connection, ground: &Ground) -> Result<Self, RunError> {
-        let nodes: Vec<Node> = parse(connection, Listing::Nodes).await?;
+    pub async fn read(connection: &mut Connection, state: &ClusterState) -> Result<Self, RunError> {
+        let nodes: Vec<ListedNode> = parse(connection, Listing::Nodes).await?;
         let (count, nodes) = (nodes.len(), nodes.into_iter().collect::<HashSet<_>>().len());
-        if nodes < ground.count as usize || count != nodes {
+        if nodes < state.count as usize || count != nodes {
             let message =
-                format!("the list of nodes holds {count} items with {nodes} ids, of {} nodes", ground.count);
+                format!("the list of nodes holds {count} items with {nodes} ids, of {} nodes", state.count);
             return Err(RunError::Incomplete(message));
         }
-        let allocs: Vec<Alloc> = parse(connection, Listing::Allocs).await?;
-        let prefix = ground.ids.prefix();
+        let allocs: Vec<ListedAlloc> = parse(connection, Listing::Allocs).await?;
+        let prefix = state.ids.prefix();
         let own = || allocs.iter().filter(|alloc| alloc.job.starts_with(&prefix));
         let ids = own().map(|alloc| &*alloc.id).collect::<HashSet<_>>().len() as u64;
         let [running, complete] = ["running", "complete"]
             .map(|status| own().filter(|alloc| alloc.client_status == status).count() as u64);
-        if [running, complete] != [ground.allocs(); 2] || ids != 2 * ground.allocs() {
-            let each = ground.allocs();
+        if [running, complete] != [state.allocs(); 2] || ids != 2 * state.allocs() {
+            let each = state.allocs();
             let message = format!(
                 "the list of allocations holds {running} that run and {complete} that have completed, with {ids} ids, of \
                  {each} each"
@@ -107,7 +107,7 @@ async fn parse<T: serde::de::DeserializeOwned>(
     connection: &mut Connection,
     listing: Listing,
 ) -> Result<Vec<T>, RunError> {
-    let body = connection.ask(Method::GET, listing.path(), Bytes::new()).await?;
+    let body = connection.request(Method::GET, listing.path(), Bytes::new()).await?;
     serde_json::from_slice(&body).map_err(|error| RunError::Http {
         doing: format!("read the list of {}", listing.name()),
         reason: error.to_string(),
@@ -121,11 +121,11 @@ async fn parse<T: serde::de::DeserializeOwned>(
 pub(super) async fn read(
     connection: &mut Connection,
     listing: Listing,
-    ground: &Ground,
-    expected: Expected,
+    state: &ClusterState,
+    expected: ExpectedCounts,
 ) -> Result<u64, RunError> {
-    let mut tally = Tally::of(listing.mark(ground));
-    connection.read(listing.path(), |piece| tally.add(piece)).await?;
+    let mut tally = MarkCounter::of(listing.mark(state));
+    connection.read(listing.path(), |chunk| tally.add(chunk)).await?;
     let wrong = |what: String| RunError::Incomplete(format!("the list of {} {what}", listing.name()));
     if !tally.is_array() {
         return Err(wrong("is not an array from its begin to its end".to_owned()));
@@ -137,9 +137,9 @@ pub(super) async fn read(
     Ok(tally.bytes)
 }
 
-/// Counts a mark in text that comes in pieces (Horspool 1980: most bytes are never looked at).
+/// Counts a mark in text that arrives in chunks (Horspool 1980: most bytes are never compared).
 #[derive(Debug)]
-struct Tally {
+struct MarkCounter {
     mark: Vec<u8>,
     /// How far the search may go on behind a byte.
     skips: [u8; 256],
@@ -151,7 +151,7 @@ struct Tally {
     bytes: u64,
 }
 
-impl Tally {
+impl MarkCounter {
     /// `mark` has from 1 to 255 bytes.
     fn of(mark: String) -> Self {
         let mark = mark.into_bytes();
@@ -163,16 +163,16 @@ impl Tally {
         Self { mark, skips, rest: Vec::new(), first: None, last: None, marks: 0, bytes: 0 }
     }
 
-    fn add(&mut self, piece: &[u8]) {
-        self.first = self.first.or(piece.first().copied());
-        self.last = piece.last().copied().or(self.last);
-        self.bytes += piece.len() as u64;
+    fn add(&mut self, chunk: &[u8]) {
+        self.first = self.first.or(chunk.first().copied());
+        self.last = chunk.last().copied().or(self.last);
+        self.bytes += chunk.len() as u64;
         let over = self.mark.len() - 1;
         // A mark that lies in both is in neither of them.
-        self.rest.extend_from_slice(&piece[..piece.len().min(over)]);
-        self.marks += self.count(&self.rest) + self.count(piece);
-        let kept = if piece.len() >= over { &piece[piece.len() - over..] } else { &self.rest };
-        self.rest = kept[kept.len().saturating_sub(over)..].to_vec();
+        self.rest.extend_from_slice(&chunk[..chunk.len().min(over)]);
+        self.marks += self.count(&self.rest) + self.count(chunk);
+        let tail = if chunk.len() >= over { &chunk[chunk.len() - over..] } else { &self.rest };
+        self.rest = tail[tail.len().saturating_sub(over)..].to_vec();
     }
 
     fn count(&self, text: &[u8]) -> u64 {
@@ -197,8 +197,8 @@ mod tests {
     fn marks_are_counted_wherever_the_text_is_cut() {
         let text = br#"[{"ID":"1","JobID":"lab-1"},{"JobID":"lab-1"},{"JobID":"lab-2"}]"#;
         for size in 1..=text.len() {
-            let mut tally = Tally::of(r#""JobID":"lab-1"#.to_owned());
-            text.chunks(size).for_each(|piece| tally.add(piece));
+            let mut tally = MarkCounter::of(r#""JobID":"lab-1"#.to_owned());
+            text.chunks(size).for_each(|chunk| tally.add(chunk));
             assert_eq!((tally.marks, tally.bytes), (2, text.len() as u64), "in pieces of {size}");
             assert!(tally.is_array());
         }
@@ -209,8 +209,8 @@ mod tests {
         for (mark, text, marks) in [("a", "aa", 2), ("ab", "abab", 2), ("aba", "ababa", 2), ("abc", "ab", 0)]
         {
             for size in 1..=text.len() {
-                let mut tally = Tally::of(mark.to_owned());
-                text.as_bytes().chunks(size).for_each(|piece| tally.add(piece));
+                let mut tally = MarkCounter::of(mark.to_owned());
+                text.as_bytes().chunks(size).for_each(|chunk| tally.add(chunk));
                 assert_eq!(tally.marks, marks, "{mark} in {text} in pieces of {size}");
             }
         }
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_breaks_off_is_no_array() {
-        let mut tally = Tally::of("x".to_owned());
+        let mut tally = MarkCounter::of("x".to_owned());
         assert!(!tally.is_array());
         tally.add(b"[{},{");
         assert!(!tally.is_array());

@@ -2,21 +2,21 @@
 //! each poll reads the whole lists of nodes and of allocations.
 
 mod changes;
+mod cluster_state;
 mod drive;
 mod figures;
-mod ground;
 mod listing;
 mod probe;
 mod published;
 mod readers;
 
 use super::{
-    Experiment, Kind, Outcome, Param, Run, RunError,
-    cluster::{ClusterAsk, on_cluster},
+    Experiment, Param, ParamKind, Run, RunError, RunOutcome,
+    cluster::{ClusterParams, on_cluster},
     params::{SECURE, same},
     scrapes,
 };
-use ground::Ground;
+use cluster_state::ClusterState;
 
 /// Its row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -25,31 +25,31 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     params: &[
         Param {
             name: "part",
-            kind: Kind::Choice(&["a", "b", "c"]),
+            kind: ParamKind::Choice(&["a", "b", "c"]),
             about: "a: one reader of a large cluster; b: more and more readers; c: health and placements beside readers",
             defaults: same("a"),
         },
         Param {
             name: "nodes",
-            kind: Kind::Count { min: 1, max: 200_000 },
+            kind: ParamKind::Count { min: 1, max: 200_000 },
             about: "Simulated nodes [default: 20000 in part a and 100 in b and c; medium 2000 and 50, small 50 and 10]",
             defaults: same(""),
         },
         Param {
             name: "readers",
-            kind: Kind::Count { min: 1, max: 1_000 },
+            kind: ParamKind::Count { min: 1, max: 1_000 },
             about: "Readers at a time [default: 1 in part a; 1, 2, 5, 10, 15 and 20 one after the other in b; 5 in c]",
             defaults: same(""),
         },
         Param {
             name: "polls",
-            kind: Kind::Count { min: 1, max: 1_000_000 },
+            kind: ParamKind::Count { min: 1, max: 1_000_000 },
             about: "Number of times that each reader reads everything; in part c once a second",
             defaults: ["200", "50", "50"],
         },
         Param {
             name: "changes",
-            kind: Kind::Count { min: 0, max: 100_000 },
+            kind: ParamKind::Count { min: 0, max: 100_000 },
             about: "Changes a second: jobs registered again, and as many tasks that restart",
             defaults: ["100", "1000", "1000"],
         },
@@ -61,13 +61,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// What is read, and by whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum ExperimentPart {
     OneReader,
     ManyReaders,
     BesideOthers,
 }
 
-impl Part {
+impl ExperimentPart {
     fn of(name: Option<&str>) -> Self {
         match name {
             Some("b") => Self::ManyReaders,
@@ -86,14 +86,14 @@ impl Part {
     }
 }
 
-fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
-    let ground = Ground::of(run);
-    let ask = ClusterAsk {
-        nodes: ground.nodes(),
+fn run(run: &Run<'_>) -> Result<RunOutcome, RunError> {
+    let state = ClusterState::of(run);
+    let cluster_params = ClusterParams {
+        nodes: state.nodes(),
         servers: 1,
         server: Vec::new(),
         secure: run.params.switch("secure"),
     };
-    let work = async |cluster: &mut _| drive::drive(run, &ground, cluster).await;
-    on_cluster(run, &ask, work, async |target| ground.clean_up(target).await)
+    let work = async |cluster: &mut _| drive::drive(run, &state, cluster).await;
+    on_cluster(run, &cluster_params, work, async |target| state.clean_up(target).await)
 }

@@ -1,4 +1,4 @@
-//! Somebody who asks whether the server is well and has one small job after the other placed, beside whatever goes on.
+//! A client that polls the server's health and has one small job after the other placed while the experiment runs.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use tokio::{task::JoinHandle, time::interval};
 use super::changes::TASK_MEMORY_MB;
 use crate::run::{
     RunError, Target,
-    client::{Follower, JobIds, Topics},
+    client::{EventFollower, FollowedTopics, JobIds},
     http::Connection,
     mock_job::{MockJob, registration},
 };
@@ -19,9 +19,9 @@ const EVERY: Duration = Duration::from_millis(50);
 /// A job that is not placed after so long fails the run.
 const PLACED_MAX: Duration = Duration::from_secs(30);
 
-/// What was asked for, and how long it took: milliseconds, the shortest first.
+/// Durations in milliseconds, the shortest first.
 #[derive(Debug, Default)]
-pub(super) struct Probed {
+pub(super) struct ProbeTimes {
     /// From the request that registers a job until its allocation is seen on the event stream.
     pub placed_ms: Vec<f64>,
     /// `/healthz`.
@@ -29,24 +29,24 @@ pub(super) struct Probed {
 }
 
 /// Asks until it is ended.
-pub(super) struct Probe {
+pub(super) struct StateProbe {
     placements: JoinHandle<RunError>,
     health: JoinHandle<RunError>,
     placed: tokio::sync::mpsc::UnboundedReceiver<f64>,
     answered: tokio::sync::mpsc::UnboundedReceiver<f64>,
 }
 
-impl Probe {
+impl StateProbe {
     /// Begins; returns once it follows the event stream.
     pub async fn begin(target: &Target) -> Result<Self, RunError> {
         let (mut placing, mut asking) = (Connection::open(target).await?, Connection::open(target).await?);
-        let mut follower = Follower::open(target, Topics::Allocs).await?;
+        let mut follower = EventFollower::open(target, FollowedTopics::Allocs).await?;
         let (tell_placed, placed) = tokio::sync::mpsc::unbounded_channel();
         let (tell_answered, answered) = tokio::sync::mpsc::unbounded_channel();
         let placements = tokio::spawn(async move {
             let ids = JobIds::new();
             for number in 0.. {
-                match place(&mut placing, &mut follower, &ids.id(number)).await {
+                match place_job(&mut placing, &mut follower, &ids.id(number)).await {
                     Ok(took_ms) => drop(tell_placed.send(took_ms)),
                     Err(error) => return error,
                 }
@@ -61,7 +61,7 @@ impl Probe {
             loop {
                 // As with changes: what a stalled answer holds up counts.
                 let due = ticks.tick().await;
-                if let Err(error) = asking.ask(Method::GET, "/healthz", Bytes::new()).await {
+                if let Err(error) = asking.request(Method::GET, "/healthz", Bytes::new()).await {
                     return error;
                 }
                 let _ = tell_answered.send(due.elapsed().as_secs_f64() * 1e3);
@@ -74,14 +74,14 @@ impl Probe {
     ///
     /// # Errors
     /// When it has failed before, or has seen no job placed.
-    pub async fn end(mut self) -> Result<Probed, RunError> {
+    pub async fn end(mut self) -> Result<ProbeTimes, RunError> {
         for work in [&mut self.placements, &mut self.health] {
             work.abort();
             if let Ok(error) = work.await {
                 return Err(error);
             }
         }
-        let mut probed = Probed::default();
+        let mut probed = ProbeTimes::default();
         while let Ok(took_ms) = self.placed.try_recv() {
             probed.placed_ms.push(took_ms);
         }
@@ -89,9 +89,9 @@ impl Probe {
             probed.healthy_ms.push(took_ms);
         }
         if probed.placed_ms.is_empty() || probed.healthy_ms.is_empty() {
-            let told =
+            let message =
                 "no job was placed, or no question about health answered, beside the readers".to_owned();
-            return Err(RunError::Incomplete(told));
+            return Err(RunError::Incomplete(message));
         }
         probed.placed_ms.sort_unstable_by(f64::total_cmp);
         probed.healthy_ms.sort_unstable_by(f64::total_cmp);
@@ -100,16 +100,20 @@ impl Probe {
 }
 
 /// Registers a job, waits until its allocation is seen, and deletes it.
-async fn place(connection: &mut Connection, follower: &mut Follower, id: &str) -> Result<f64, RunError> {
+async fn place_job(
+    connection: &mut Connection,
+    follower: &mut EventFollower,
+    id: &str,
+) -> Result<f64, RunError> {
     let begun = Instant::now();
     connection.write(Method::PUT, "/v1/jobs", job(id)).await?;
     let placed = async {
         loop {
-            let seen = match follower.next().await? {
-                Some(seen) => seen,
+            let batch = match follower.next().await? {
+                Some(batch) => batch,
                 None => follower.catch_up().await?,
             };
-            if seen.allocs.iter().any(|alloc| alloc.job == id) {
+            if batch.allocs.iter().any(|alloc| alloc.job == id) {
                 return Ok(begun.elapsed().as_secs_f64() * 1e3);
             }
         }
@@ -124,10 +128,10 @@ async fn place(connection: &mut Connection, follower: &mut Follower, id: &str) -
 }
 
 /// Reads on, so that what is seen next is not old.
-async fn follow_for(follower: &mut Follower, pause: Duration) -> Result<(), RunError> {
+async fn follow_for(follower: &mut EventFollower, pause: Duration) -> Result<(), RunError> {
     let until = tokio::time::Instant::now() + pause;
-    while let Ok(seen) = tokio::time::timeout_at(until, follower.next()).await {
-        if seen?.is_none() {
+    while let Ok(batch) = tokio::time::timeout_at(until, follower.next()).await {
+        if batch?.is_none() {
             follower.catch_up().await?;
         }
     }

@@ -2,7 +2,7 @@
 
 /// A system, and what was measured of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Published {
+pub(super) struct PublishedRead {
     pub system: &'static str,
     /// Nodes in part a, readers in part b.
     pub size: u32,
@@ -10,14 +10,14 @@ pub(super) struct Published {
     pub mean_s: f64,
 }
 
-const fn published(system: &'static str, size: u32, mean_s: f64) -> Published {
-    Published { system, size, mean_s }
+const fn published(system: &'static str, size: u32, mean_s: f64) -> PublishedRead {
+    PublishedRead { system, size, mean_s }
 }
 
 /// Part a: one reader, by nodes. Those of Mesos 1.6 and 1.7 are from 2018; Mesos 1.11 was measured on two cores, with its
 /// state in
 /// another form of 64 MB at 10,000 nodes and 257 MB at 40,000.
-pub(super) const ONE_READER: &[Published] = &[
+pub(super) const ONE_READER: &[PublishedRead] = &[
     published("Mesos 1.6", 10_000, 3.37),
     published("Mesos 1.7", 10_000, 1.86),
     published("Mesos 1.11", 10_000, 1.2),
@@ -27,7 +27,7 @@ pub(super) const ONE_READER: &[Published] = &[
 ];
 
 /// Part b: 100 nodes, by readers.
-pub(super) const MANY_READERS: &[Published] = &[
+pub(super) const MANY_READERS: &[PublishedRead] = &[
     published("Mesos 1.6", 1, 0.21),
     published("Mesos 1.6", 5, 1.02),
     published("Mesos 1.6", 10, 2.07),

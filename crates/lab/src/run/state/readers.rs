@@ -8,8 +8,8 @@ use tokio::{
 };
 
 use super::{
-    ground::Ground,
-    listing::{self, Expected, Listing},
+    cluster_state::ClusterState,
+    listing::{self, ExpectedCounts, Listing},
 };
 use crate::run::{
     RunError, Target,
@@ -17,9 +17,9 @@ use crate::run::{
     http::Connection,
 };
 
-/// How they read.
+/// Number of readers, and how often each polls.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
+pub(super) struct ReadPace {
     /// At the same time, each on a connection of its own.
     pub readers: u32,
     /// How often each of them.
@@ -46,8 +46,8 @@ impl Poll {
 
 /// What readers have read.
 #[derive(Debug)]
-pub(super) struct Read {
-    /// In no order.
+pub(super) struct ReadTimes {
+    /// All polls, unordered.
     pub polls: Vec<Poll>,
     /// From the first request to the last answer.
     pub seconds: f64,
@@ -55,7 +55,7 @@ pub(super) struct Read {
     pub server_cpu_s: Option<f64>,
 }
 
-impl Read {
+impl ReadTimes {
     pub fn bytes(&self) -> u64 {
         self.polls.iter().flat_map(|poll| poll.bytes).sum()
     }
@@ -63,17 +63,17 @@ impl Read {
 
 /// Reads, and fails with the first answer that is not complete.
 pub(super) async fn read(
-    pace: Pace,
-    ground: &Ground,
-    expected: Expected,
+    pace: ReadPace,
+    state: &ClusterState,
+    expected: ExpectedCounts,
     cluster: &mut Cluster,
-) -> Result<Read, RunError> {
+) -> Result<ReadTimes, RunError> {
     let (cpu_s, begun) = (server_cpu_s(cluster), Instant::now());
     let mut readers = JoinSet::new();
     for number in 0..pace.readers {
-        let (target, ground) = (cluster.target.clone(), ground.clone());
+        let (target, state) = (cluster.target.clone(), state.clone());
         let first = pace.every.map_or(Duration::ZERO, |every| every * number / pace.readers);
-        readers.spawn(async move { reader(&target, &ground, expected, pace, first).await });
+        readers.spawn(async move { reader(&target, &state, expected, pace, first).await });
     }
     let mut polls = Vec::new();
     while let Some(done) = readers.join_next().await {
@@ -82,14 +82,14 @@ pub(super) async fn read(
     let seconds = begun.elapsed().as_secs_f64();
     cluster.check()?;
     let server_cpu_s = server_cpu_s(cluster).zip(cpu_s).map(|(after, before)| after - before);
-    Ok(Read { polls, seconds, server_cpu_s })
+    Ok(ReadTimes { polls, seconds, server_cpu_s })
 }
 
 async fn reader(
     target: &Target,
-    ground: &Ground,
-    expected: Expected,
-    pace: Pace,
+    state: &ClusterState,
+    expected: ExpectedCounts,
+    pace: ReadPace,
     first: Duration,
 ) -> Result<Vec<Poll>, RunError> {
     let mut connection = Connection::open(target).await?;
@@ -106,7 +106,7 @@ async fn reader(
         let mut poll = Poll { took_ms: [0.0; 2], bytes: [0; 2] };
         for (at, listing) in Listing::ALL.into_iter().enumerate() {
             let begun = Instant::now();
-            poll.bytes[at] = listing::read(&mut connection, listing, ground, expected).await?;
+            poll.bytes[at] = listing::read(&mut connection, listing, state, expected).await?;
             poll.took_ms[at] = begun.elapsed().as_secs_f64() * 1e3;
         }
         polls.push(poll);

@@ -16,13 +16,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{latencies_ms, others::Others, queue};
+use super::{background_writer::BackgroundWriter, latencies_ms, queue};
 use crate::{
     record::percentile,
     run::{
-        Metric, Outcome, Run, RunError, Target,
-        client::{Clock, JobIds, JobTimes},
-        cluster::{Cluster, NodesAsk},
+        Metric, Run, RunError, RunOutcome, Target,
+        client::{JobIds, JobTimes, RunClock},
+        cluster::{Cluster, NodesParams},
         http::Connection,
     },
 };
@@ -43,26 +43,26 @@ pub(super) const METRICS: &[Metric] = &[
     Metric { name: "others_placed_ms_max", unit: "ms" },
 ];
 
-/// What one run asks for, and for how long it runs.
+/// What one run requests, and for how long it runs.
 const TASK_CPU_MHZ: u32 = 100;
 const TASK_MEMORY_MB: u32 = 64;
 const TASK_DISK_MB: u32 = 10;
 const RUN_FOR: &str = "100ms";
-/// Runs that a node has room for at a time, besides one job of somebody else.
-const ROOM: u32 = 10;
+/// Runs that fit on a node at a time, besides one job of the background writer.
+const HEADROOM: u32 = 10;
 /// Of each payload as it is sent, in base64: of digits, which are some of its characters, 66 bytes.
 const PAYLOAD_CHARS: usize = 88;
 /// Kinds of refusals that are distinguished.
 const REASONS_MAX: usize = 8;
 /// How many of the runs that are missing are named.
 const NAMED_MAX: usize = 3;
-/// Between two looks whether the server still lives.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// Between two checks that the server still lives.
+const POLL_EVERY: Duration = Duration::from_millis(250);
 
-/// Nodes with room for so many runs at a time.
-pub(super) fn nodes(count: u32) -> NodesAsk {
-    let each = ROOM + 1;
-    NodesAsk {
+/// Nodes that fit so many runs at a time.
+pub(super) fn nodes(count: u32) -> NodesParams {
+    let each = HEADROOM + 1;
+    NodesParams {
         count,
         cpu_mhz: each * TASK_CPU_MHZ,
         memory_mb: each * TASK_MEMORY_MB,
@@ -71,25 +71,25 @@ pub(super) fn nodes(count: u32) -> NodesAsk {
     }
 }
 
-/// Dispatches so often, and looks what has become of it.
+/// Dispatches so often, and checks the results.
 pub(super) async fn drive(
     run: &Run<'_>,
     ids: JobIds,
     count: u32,
     nodes: u32,
     cluster: &mut Cluster,
-) -> Result<Outcome, RunError> {
+) -> Result<RunOutcome, RunError> {
     let target = cluster.target.clone();
     let parent = ids.id(0);
     let job = parameterized(&parent);
     Connection::open(&target).await?.write(Method::PUT, "/v1/jobs", job).await?;
     // Where nothing can be placed at all, nothing shows that others are.
-    let others = if nodes > 0 { Some(Others::begin(&target, ids).await?) } else { None };
-    run.progress.says(&format!("dispatching {count} times"));
-    let clock = Clock::start();
+    let writer = if nodes > 0 { Some(BackgroundWriter::begin(&target, ids).await?) } else { None };
+    run.progress.print(&format!("dispatching {count} times"));
+    let clock = RunClock::start();
     let mut dispatches = Dispatches::start(&target, &parent, count, run.options.connections, clock);
     while !dispatches.connections.is_empty() {
-        if tokio::time::timeout(LOOK_AGAIN, dispatches.next()).await.is_ok_and(|next| next.is_err()) {
+        if tokio::time::timeout(POLL_EVERY, dispatches.next()).await.is_ok_and(|next| next.is_err()) {
             cluster.check()?;
         }
         dispatches.failed.take().map_or(Ok(()), Err)?;
@@ -101,12 +101,12 @@ pub(super) async fn drive(
     let mut connection = Connection::open(&target).await?;
     let there = children(&mut connection, &parent).await?;
     dispatches.compare(&there, &mut outcome);
-    if let Some(others) = others {
-        run.progress.says("waiting until the queue is worked off");
+    if let Some(writer) = writer {
+        run.progress.print("waiting until the queue is worked off");
         let done_s = queue::worked_off(cluster, &mut connection, &parent, clock).await?;
         outcome.metrics.insert("queue_done_s", done_s);
         outcome.metrics.insert("queue_done_after_last_accepted_s", done_s - last_s);
-        others.end(&mut outcome).await?;
+        writer.end(&mut outcome).await?;
     } else {
         outcome.notes.push("there are no nodes: everything that is dispatched waits for room".to_owned());
     }
@@ -122,7 +122,7 @@ pub(super) async fn clean_up(target: &Target, ids: JobIds) -> Result<(), RunErro
         let path = format!("/v1/job/{}?purge=true", id.replace('/', "%2F"));
         connection.write(Method::DELETE, &path, Bytes::new()).await?;
     }
-    Others::clean_up(target, ids).await
+    BackgroundWriter::clean_up(target, ids).await
 }
 
 fn parameterized(id: &str) -> Bytes {
@@ -157,22 +157,22 @@ async fn children(connection: &mut Connection, parent: &str) -> Result<BTreeSet<
 }
 
 /// What became of one request.
-struct Answered {
+struct DispatchAnswer {
     number: u32,
     times: JobTimes,
     /// The id of the run, or why there is none.
-    told: Result<String, String>,
+    result: Result<String, String>,
 }
 
 /// Dispatches on their way, and what was answered so far.
 struct Dispatches {
-    connections: JoinSet<Result<Vec<Answered>, RunError>>,
-    answered: Vec<Answered>,
+    connections: JoinSet<Result<Vec<DispatchAnswer>, RunError>>,
+    answered: Vec<DispatchAnswer>,
     failed: Option<RunError>,
 }
 
 impl Dispatches {
-    fn start(target: &Target, parent: &str, count: u32, connections: u32, clock: Clock) -> Self {
+    fn start(target: &Target, parent: &str, count: u32, connections: u32, clock: RunClock) -> Self {
         let next = Arc::new(AtomicU32::new(0));
         let path: Arc<str> = format!("/v1/job/{parent}/dispatch").into();
         let mut tasks = JoinSet::new();
@@ -212,11 +212,11 @@ impl Dispatches {
         self.answered.iter().map(|one| one.times.acknowledged_s).fold(f64::NAN, f64::max)
     }
 
-    fn outcome(&mut self) -> Outcome {
+    fn outcome(&mut self) -> RunOutcome {
         self.answered.sort_unstable_by_key(|one| one.number);
-        let mut outcome = Outcome::default();
+        let mut outcome = RunOutcome::default();
         let accepted: Vec<&JobTimes> =
-            self.answered.iter().filter(|one| one.told.is_ok()).map(|one| &one.times).collect();
+            self.answered.iter().filter(|one| one.result.is_ok()).map(|one| &one.times).collect();
         let refused = self.answered.len() - accepted.len();
         outcome.metrics.insert("dispatches_per_s", accepted.len() as f64 / self.last_s());
         outcome.metrics.insert("dispatches_refused", refused as f64);
@@ -245,7 +245,7 @@ impl Dispatches {
     /// Why some were refused, and how many for each reason; reasons beyond the first few are one.
     fn reasons(&self) -> BTreeMap<&str, u64> {
         let mut reasons = BTreeMap::new();
-        for reason in self.answered.iter().filter_map(|one| one.told.as_ref().err()) {
+        for reason in self.answered.iter().filter_map(|one| one.result.as_ref().err()) {
             let known = reasons.len() < REASONS_MAX || reasons.contains_key(reason.as_str());
             *reasons.entry(if known { reason } else { "for other reasons" }).or_default() += 1;
         }
@@ -253,12 +253,12 @@ impl Dispatches {
     }
 
     /// Whether exactly those runs are there that were accepted.
-    fn compare(&self, there: &BTreeSet<String>, outcome: &mut Outcome) {
+    fn compare(&self, there: &BTreeSet<String>, outcome: &mut RunOutcome) {
         outcome.metrics.insert("children", there.len() as f64);
-        let told: Vec<&String> = self.answered.iter().filter_map(|one| one.told.as_ref().ok()).collect();
-        let accepted: BTreeSet<&String> = told.iter().copied().collect();
-        if accepted.len() < told.len() {
-            let twice = told.len() - accepted.len();
+        let result: Vec<&String> = self.answered.iter().filter_map(|one| one.result.as_ref().ok()).collect();
+        let accepted: BTreeSet<&String> = result.iter().copied().collect();
+        if accepted.len() < result.len() {
+            let twice = result.len() - accepted.len();
             outcome.failures.push(format!("{twice} dispatches were answered with the id of another one"));
         }
         let missing: Vec<&str> =
@@ -278,8 +278,8 @@ async fn dispatch(
     connection: &mut Connection,
     path: &str,
     number: u32,
-    clock: Clock,
-) -> Result<Answered, RunError> {
+    clock: RunClock,
+) -> Result<DispatchAnswer, RunError> {
     #[derive(Deserialize)]
     struct Accepted {
         #[serde(rename = "DispatchedJobID")]
@@ -290,7 +290,7 @@ async fn dispatch(
     let submitted_s = clock.now_s();
     let reply = connection.exchange(Method::PUT, path, body.into()).await?;
     let times = JobTimes { submitted_s, acknowledged_s: clock.now_s() };
-    let told = if reply.status.is_success() {
+    let result = if reply.status.is_success() {
         let accepted: Accepted = serde_json::from_slice(&reply.body).map_err(|error| RunError::Http {
             doing: format!("ask for {path}"),
             reason: error.to_string(),
@@ -299,10 +299,10 @@ async fn dispatch(
     } else {
         Err(format!("{}: {}", reply.status, reply.text()))
     };
-    Ok(Answered { number, times, told })
+    Ok(DispatchAnswer { number, times, result })
 }
 
-/// A service of somebody else, which is placed beside the queue.
+/// A service of the background writer, which is placed while the queue waits.
 pub(super) fn service(id: &str, namespace: &str) -> Value {
     let task = json!({
         "Name": "task",
@@ -325,13 +325,13 @@ pub(super) fn service(id: &str, namespace: &str) -> Value {
 mod tests {
     use super::*;
 
-    fn answered(number: u32, told: Result<&str, &str>) -> Answered {
+    fn answered(number: u32, result: Result<&str, &str>) -> DispatchAnswer {
         let submitted_s = f64::from(number);
         let times = JobTimes { submitted_s, acknowledged_s: submitted_s + f64::from(number) / 1e3 };
-        Answered { number, times, told: told.map(str::to_owned).map_err(str::to_owned) }
+        DispatchAnswer { number, times, result: result.map(str::to_owned).map_err(str::to_owned) }
     }
 
-    fn dispatches(answered: Vec<Answered>) -> Dispatches {
+    fn dispatches(answered: Vec<DispatchAnswer>) -> Dispatches {
         Dispatches { connections: JoinSet::new(), answered, failed: None }
     }
 
@@ -354,10 +354,11 @@ mod tests {
 
     #[test]
     fn what_is_not_there_or_nobodys_or_answered_twice_fails_the_run() {
-        let told = [Ok("a"), Ok("b"), Ok("b"), Err("busy")];
-        let dispatches = dispatches((0..).zip(told).map(|(number, told)| answered(number, told)).collect());
+        let result = [Ok("a"), Ok("b"), Ok("b"), Err("busy")];
+        let dispatches =
+            dispatches((0..).zip(result).map(|(number, result)| answered(number, result)).collect());
         let compared = |there: &[&str]| {
-            let mut outcome = Outcome::default();
+            let mut outcome = RunOutcome::default();
             dispatches.compare(&there.iter().map(|id| (*id).to_owned()).collect(), &mut outcome);
             (outcome.metrics["children"], outcome.failures)
         };

@@ -2,16 +2,16 @@
 //! of a change through the API and the log, and no placement. With `--dispatch` it is one parameterized job that is dispatched,
 //! whose queue simulated nodes may work off meanwhile.
 
+mod background_writer;
 mod dispatch;
-mod others;
 mod queue;
 
 use serde_json::json;
 
 use super::{
-    Experiment, Kind, Metric, Outcome, Param, Run, RunError,
-    client::{Clock, JobIds, JobTemplate, JobTimes, Jobs, Submission, clean_up},
-    cluster::{Cluster, ClusterAsk, NodesAsk, on_cluster},
+    Experiment, Metric, Param, ParamKind, Run, RunError, RunOutcome,
+    client::{JobIds, JobTemplate, JobTimes, RunClock, Submission, SubmittedJobs, clean_up},
+    cluster::{Cluster, ClusterParams, NodesParams, on_cluster},
     params::{SECURE, SERVERS, same},
 };
 use crate::record::percentile;
@@ -23,19 +23,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     params: &[
         Param {
             name: "jobs",
-            kind: Kind::Count { min: 1, max: 10_000_000 },
+            kind: ParamKind::Count { min: 1, max: 10_000_000 },
             about: "Jobs to register, each by a request of its own",
             defaults: ["2000", "50000", "200000"],
         },
         Param {
             name: "dispatch",
-            kind: Kind::Switch,
+            kind: ParamKind::Switch,
             about: "Dispatch one parameterized batch job that many times, with a payload and meta, instead of registering jobs",
             defaults: same("false"),
         },
         Param {
             name: "nodes",
-            kind: Kind::Count { min: 0, max: 200_000 },
+            kind: ParamKind::Count { min: 0, max: 200_000 },
             about: "With --dispatch, simulated nodes that run the dispatched jobs, ten at a time; without any they wait",
             defaults: same("0"),
         },
@@ -53,14 +53,14 @@ const METRICS: &[Metric] = &[
     Metric { name: "write_latency_ms_max", unit: "ms" },
 ];
 
-fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+fn run(run: &Run<'_>) -> Result<RunOutcome, RunError> {
     let count = run.params.count_u32("jobs");
     let (dispatched, nodes) = (run.params.switch("dispatch"), run.params.count_u32("nodes"));
     if nodes > 0 && !dispatched {
         return Err(run.params.refuse("nodes", "jobs that want nothing need none: add --dispatch").into());
     }
-    let ask = ClusterAsk {
-        nodes: if nodes > 0 { dispatch::nodes(nodes) } else { NodesAsk::none() },
+    let cluster_params = ClusterParams {
+        nodes: if nodes > 0 { dispatch::nodes(nodes) } else { NodesParams::none() },
         servers: run.params.count_u32("servers"),
         server: Vec::new(),
         secure: run.params.switch("secure"),
@@ -68,15 +68,21 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     let ids = JobIds::new();
     if dispatched {
         let work = async |cluster: &mut Cluster| dispatch::drive(run, ids, count, nodes, cluster).await;
-        return on_cluster(run, &ask, work, async |target| dispatch::clean_up(target, ids).await);
+        return on_cluster(run, &cluster_params, work, async |target| dispatch::clean_up(target, ids).await);
     }
     let work = async |cluster: &mut Cluster| drive(run, ids, count, cluster).await;
-    on_cluster(run, &ask, work, async |target| clean_up(target, ids, count).await)
+    on_cluster(run, &cluster_params, work, async |target| clean_up(target, ids, count).await)
 }
 
-async fn drive(run: &Run<'_>, ids: JobIds, count: u32, cluster: &mut Cluster) -> Result<Outcome, RunError> {
-    let jobs = Jobs::alike(ids, template(), count);
-    let mut submission = Submission::start(&cluster.target, &jobs, run.options.connections, Clock::start());
+async fn drive(
+    run: &Run<'_>,
+    ids: JobIds,
+    count: u32,
+    cluster: &mut Cluster,
+) -> Result<RunOutcome, RunError> {
+    let jobs = SubmittedJobs::alike(ids, template(), count);
+    let mut submission =
+        Submission::start(&cluster.target, &jobs, run.options.connections, RunClock::start());
     while !submission.is_done() {
         submission.next().await?;
     }
@@ -97,8 +103,8 @@ fn template() -> JobTemplate {
     JobTemplate::new(0, job)
 }
 
-fn outcome(jobs: &[JobTimes]) -> Outcome {
-    let mut outcome = Outcome::default();
+fn outcome(jobs: &[JobTimes]) -> RunOutcome {
+    let mut outcome = RunOutcome::default();
     let last_s = jobs.iter().map(|job| job.acknowledged_s).fold(f64::NAN, f64::max);
     let latencies_ms = latencies_ms(jobs.iter());
     outcome.metrics.insert("writes_per_s", jobs.len() as f64 / last_s);

@@ -1,26 +1,26 @@
-//! Until a queue of dispatched jobs is worked off.
+//! Waits until a queue of dispatched jobs is empty.
 
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::run::{RunError, client::Clock, cluster::Cluster, http::Connection};
+use crate::run::{RunError, client::RunClock, cluster::Cluster, http::Connection};
 
-/// Between two looks at the queue: each of them counts all that is in it.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// Between two polls of the queue: each of them counts all that is in it.
+const POLL_EVERY: Duration = Duration::from_millis(250);
 /// After so long without one less the run has failed.
 const STALLED_AFTER: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Summary {
-    children: Children,
+struct ParentSummary {
+    children: ChildCounts,
 }
 
-/// How the jobs fare that were dispatched.
+/// Counts of dispatched jobs by status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Children {
+struct ChildCounts {
     pending: u64,
     running: u64,
     dead: u64,
@@ -31,12 +31,12 @@ pub(super) async fn worked_off(
     cluster: &mut Cluster,
     connection: &mut Connection,
     parent: &str,
-    clock: Clock,
+    clock: RunClock,
 ) -> Result<f64, RunError> {
     let mut last = (None, Instant::now());
     loop {
         cluster.check()?;
-        let (Summary { children }, _) = connection.get(&format!("/v1/job/{parent}/summary")).await?;
+        let (ParentSummary { children }, _) = connection.get(&format!("/v1/job/{parent}/summary")).await?;
         if children.pending + children.running == 0 {
             return Ok(clock.now_s());
         }
@@ -44,12 +44,12 @@ pub(super) async fn worked_off(
             last = (Some(children), Instant::now());
         }
         if last.1.elapsed() > STALLED_AFTER {
-            let Children { pending, running, dead } = children;
+            let ChildCounts { pending, running, dead } = children;
             return Err(RunError::Incomplete(format!(
                 "{pending} of the dispatched jobs are pending, {running} run, {dead} are done, and that has not \
                  changed for {STALLED_AFTER:?}"
             )));
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
 }

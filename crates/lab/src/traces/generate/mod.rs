@@ -4,8 +4,8 @@
 mod shapes;
 
 use super::{
-    Source, Trace,
-    openb::{Node, Pod},
+    Trace, TraceSource,
+    openb::{OpenbNode, OpenbPod},
 };
 use crate::random::Random;
 use shapes::{DEMANDS, GAPS_S, LIVES_S, NODE_SHAPES};
@@ -16,15 +16,15 @@ pub const NODES: usize = 1_213;
 pub const PODS: usize = 8_152;
 
 /// Nodes with GPUs.
-pub fn nodes(seed: u64, count: usize) -> Trace<Node> {
+pub fn nodes(seed: u64, count: usize) -> Trace<OpenbNode> {
     let mut random = Random::new(seed);
     let rows = (0..count).filter_map(|number| node(number, &mut random)).collect();
-    Trace { source: Source::Generated { seed }, rows }
+    Trace { source: TraceSource::Generated { seed }, rows }
 }
 
-fn node(number: usize, random: &mut Random) -> Option<Node> {
+fn node(number: usize, random: &mut Random) -> Option<OpenbNode> {
     let shape = &NODE_SHAPES[random.pick(NODE_SHAPES.iter().map(|shape| shape.share))?];
-    Some(Node {
+    Some(OpenbNode {
         name: format!("node-{number:04}"),
         cpu_milli: shape.cpu_milli,
         memory_mib: shape.memory_mib,
@@ -34,18 +34,18 @@ fn node(number: usize, random: &mut Random) -> Option<Node> {
 }
 
 /// Pods, in order of their coming; the first comes at 0.
-pub fn pods(seed: u64, count: usize) -> Trace<Pod> {
+pub fn pods(seed: u64, count: usize) -> Trace<OpenbPod> {
     let (mut random, mut now_s) = (Random::new(seed), 0);
     let rows = (0..count).filter_map(|number| {
         now_s += if number == 0 { 0 } else { between(GAPS_S, random.unit()) };
         pod(number, now_s, &mut random)
     });
-    Trace { source: Source::Generated { seed }, rows: rows.collect() }
+    Trace { source: TraceSource::Generated { seed }, rows: rows.collect() }
 }
 
-fn pod(number: usize, now_s: u64, random: &mut Random) -> Option<Pod> {
+fn pod(number: usize, now_s: u64, random: &mut Random) -> Option<OpenbPod> {
     let demand = &DEMANDS[random.pick(DEMANDS.iter().map(|demand| demand.share))?];
-    Some(Pod {
+    Some(OpenbPod {
         name: format!("pod-{number:04}"),
         cpu_milli: demand.cpu_milli,
         memory_mib: demand.memory_mib,

@@ -1,12 +1,12 @@
-//! The way out of a command that takes every key: a character at the beginning of a line, followed by a full stop.
+//! The escape sequence that ends an interactive session: a character at the beginning of a line, followed by a full stop.
 
 use std::str::FromStr;
 
 /// The character, if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Escape(Option<u8>);
+pub struct EscapeChar(Option<u8>);
 
-impl FromStr for Escape {
+impl FromStr for EscapeChar {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -18,45 +18,46 @@ impl FromStr for Escape {
     }
 }
 
-impl Escape {
-    /// The same, if `wanted` says so.
-    pub fn filter(self, wanted: impl Fn(u8) -> bool) -> Watch {
-        Watch { character: self.0.filter(|byte| wanted(*byte)), state: State::LineBegins }
+impl EscapeChar {
+    /// The same, if `is_allowed` says so.
+    pub fn filter(self, is_allowed: impl Fn(u8) -> bool) -> EscapeDetector {
+        EscapeDetector { character: self.0.filter(|byte| is_allowed(*byte)), state: EscapeState::LineBegins }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum EscapeState {
     LineBegins,
     WithinLine,
     Escaped,
 }
 
-/// Looks for the way out in what is typed.
+/// Detects the escape sequence in what is typed.
 #[derive(Debug, Clone, Copy)]
-pub struct Watch {
+pub struct EscapeDetector {
     character: Option<u8>,
-    state: State,
+    state: EscapeState,
 }
 
-impl Watch {
+impl EscapeDetector {
     /// What of the typed bytes goes on to the command; none when they say to hang up.
     pub fn pass(&mut self, typed: &[u8]) -> Option<Vec<u8>> {
         let Some(character) = self.character else { return Some(typed.to_vec()) };
         let mut passed = Vec::with_capacity(typed.len() + 1);
         for &byte in typed {
             match self.state {
-                State::LineBegins if byte == character => {
-                    self.state = State::Escaped;
+                EscapeState::LineBegins if byte == character => {
+                    self.state = EscapeState::Escaped;
                     continue;
                 }
-                State::Escaped if byte == b'.' => return None,
+                EscapeState::Escaped if byte == b'.' => return None,
                 // Twice stands for itself.
-                State::Escaped if byte != character => passed.push(character),
+                EscapeState::Escaped if byte != character => passed.push(character),
                 _ => {}
             }
             passed.push(byte);
-            self.state = if matches!(byte, b'\r' | b'\n') { State::LineBegins } else { State::WithinLine };
+            self.state =
+                if matches!(byte, b'\r' | b'\n') { EscapeState::LineBegins } else { EscapeState::WithinLine };
         }
         Some(passed)
     }
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     fn passed(typed: &[&str]) -> Option<String> {
-        let mut watch = "~".parse::<Escape>().unwrap().filter(|_| true);
+        let mut watch = "~".parse::<EscapeChar>().unwrap().filter(|_| true);
         let pieces: Option<Vec<_>> = typed.iter().map(|piece| watch.pass(piece.as_bytes())).collect();
         pieces.map(|pieces| String::from_utf8(pieces.concat()).unwrap())
     }
@@ -79,9 +80,9 @@ mod tests {
         assert_eq!(passed(&["cd ~.\r"]).as_deref(), Some("cd ~.\r"));
         assert_eq!(passed(&["~~.\r~x"]).as_deref(), Some("~.\r~x"));
         assert_eq!(
-            "none".parse::<Escape>().unwrap().filter(|_| true).pass(b"~.").as_deref(),
+            "none".parse::<EscapeChar>().unwrap().filter(|_| true).pass(b"~.").as_deref(),
             Some(&b"~."[..])
         );
-        assert!("ab".parse::<Escape>().is_err());
+        assert!("ab".parse::<EscapeChar>().is_err());
     }
 }

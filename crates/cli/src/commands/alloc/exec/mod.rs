@@ -7,22 +7,22 @@ use std::io::{self, IsTerminal};
 
 use clap::Args;
 
-use super::OfJob;
+use super::OfJobArgs;
 use crate::{
     complete,
     failure::{Exit, Failure},
     raw_mode::RawMode,
-    remote::{ExecAsk, Remote, only_task},
+    remote::{ExecRequest, Remote, only_task},
 };
-use escape::Escape;
+use escape::EscapeChar;
 
 /// Arguments of `alloc exec`.
 #[derive(Debug, Args)]
-pub struct Exec {
+pub struct AllocExecArgs {
     #[command(flatten)]
     options: ExecOptions,
     #[command(flatten)]
-    of_job: OfJob,
+    of_job: OfJobArgs,
     /// Id or prefix of the allocation
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
@@ -31,7 +31,7 @@ pub struct Exec {
     command: Vec<String>,
 }
 
-impl Exec {
+impl AllocExecArgs {
     /// Runs it, and ends as it ends.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let alloc = self.of_job.find(remote, &self.id).await?;
@@ -53,7 +53,7 @@ pub struct ExecOptions {
     tty: Option<bool>,
     /// Escape character: after a newline, it and a full stop disconnect; `none` to disable it
     #[arg(short, value_name = "CHAR", default_value = "~")]
-    escape: Escape,
+    escape: EscapeChar,
 }
 
 impl ExecOptions {
@@ -65,11 +65,12 @@ impl ExecOptions {
         let tasks = remote.allocation(alloc).await?.task_resources;
         let tasks: Vec<_> = tasks.keys().map(String::as_str).collect();
         let task = only_task(&tasks, self.task.as_deref())?;
-        let (sender, receiver) = remote.exec(&ExecAsk { alloc, task, command, tty }).await?;
+        let (sender, receiver) = remote.exec(&ExecRequest { alloc, task, command, tty }).await?;
         // From here on until the command ends keys go to it, not to this process.
         let raw = (tty && interactive && typed).then(RawMode::enter).transpose()?;
         let escape = self.escape.filter(|_| raw.is_some());
-        let ended = session::carry(sender, receiver, &session::Local { interactive, tty, escape }).await;
+        let ended =
+            session::carry(sender, receiver, &session::LocalTerminal { interactive, tty, escape }).await;
         drop(raw);
         match ended? {
             0 => Ok(()),

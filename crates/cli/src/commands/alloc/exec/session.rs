@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, interval_at},
 };
 
-use super::escape::Watch;
+use super::escape::EscapeDetector;
 use crate::{
     failure::{Exit, Failure},
     output,
@@ -25,26 +25,26 @@ use crate::{
 const TYPED_BYTES_MAX: usize = 16 << 10;
 /// Pieces of it that wait to be sent.
 const TYPED_MAX: usize = 4;
-/// How often the server is informed that somebody is still there.
+/// Between two heartbeats to the server.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// The exit code of whoever hangs up.
+/// The exit code after a hang-up.
 const HUNG_UP: i32 = 130;
 
-/// What there is on this side.
-pub struct Local {
+/// The local end of the session.
+pub struct LocalTerminal {
     /// Standard input is passed on.
     pub interactive: bool,
     /// The command has a terminal, which is as large as the one here.
     pub tty: bool,
     /// The way out.
-    pub escape: Watch,
+    pub escape: EscapeDetector,
 }
 
 /// Carries messages both ways until the command has ended; answers with its exit code.
 pub async fn carry(
     mut sender: SocketSender<ExecInputFrame>,
     mut receiver: SocketReceiver<ExecOutputFrame>,
-    local: &Local,
+    local: &LocalTerminal,
 ) -> Result<i32, Failure> {
     tokio::select! {
         ended = listen(&mut receiver) => ended,
@@ -55,11 +55,11 @@ pub async fn carry(
 
 async fn listen(receiver: &mut SocketReceiver<ExecOutputFrame>) -> Result<i32, Failure> {
     while let Some(frame) = receiver.next().await? {
-        if let Some(piece) = frame.stdout {
-            output::print_bytes(&piece.data)?;
+        if let Some(chunk) = frame.stdout {
+            output::print_bytes(&chunk.data)?;
         }
-        if let Some(piece) = frame.stderr {
-            io::stderr().lock().write_all(&piece.data)?;
+        if let Some(chunk) = frame.stderr {
+            io::stderr().lock().write_all(&chunk.data)?;
         }
         if let Some(result) = frame.result.filter(|_| frame.exited) {
             return Ok(result.exit_code);
@@ -68,8 +68,8 @@ async fn listen(receiver: &mut SocketReceiver<ExecOutputFrame>) -> Result<i32, F
     Err(Failure::new(Exit::Failed, "the server hung up before the command ended"))
 }
 
-/// Until somebody hangs up. Should the connection be gone, the other direction says why.
-async fn speak(sender: &mut SocketSender<ExecInputFrame>, local: &Local) -> Result<i32, Failure> {
+/// Runs until the user hangs up. Should the connection be gone, the other direction says why.
+async fn speak(sender: &mut SocketSender<ExecInputFrame>, local: &LocalTerminal) -> Result<i32, Failure> {
     let mut typed = if local.interactive { Some(read_stdin()) } else { None };
     let mut resized = signal(SignalKind::window_change())?;
     let mut beat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
@@ -83,11 +83,11 @@ async fn speak(sender: &mut SocketSender<ExecInputFrame>, local: &Local) -> Resu
         frame = tokio::select! {
             Some(()) = resized.recv(), if local.tty => size(),
             _ = beat.tick() => ExecInputFrame::default(),
-            piece = next(&mut typed) => match piece {
-                Some(piece) => match escape.pass(&piece) {
+            chunk = next(&mut typed) => match chunk {
+                Some(chunk) => match escape.pass(&chunk) {
                     Some(passed) => stdin(passed, false),
                     None => {
-                        output::tell("\r\nhung up\r");
+                        output::eprint_line("\r\nhung up\r");
                         return Ok(HUNG_UP);
                     }
                 },
@@ -140,7 +140,7 @@ fn read_stdin() -> mpsc::Receiver<Vec<u8>> {
     receiver
 }
 
-/// Until this process is asked to end: what it did to the terminal must be undone first.
+/// Completes at a signal to end: raw mode must be left before the process ends.
 async fn killed() -> Result<i32, Failure> {
     let (mut terminate, mut hang_up) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     let mut interrupt = signal(SignalKind::interrupt())?;

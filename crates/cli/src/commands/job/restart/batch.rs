@@ -1,119 +1,127 @@
-//! One batch: its allocations are asked to restart, and waited for.
+//! One batch: restarts its allocations and waits until they are healthy.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use berth_api::http::AllocationStub;
 
-use super::health::{Look, Patient, Rules};
+use super::health::{RestartHealth, RestartRules, RestartedAlloc};
 use crate::{
     failure::{Exit, Failure},
-    output::{clean, short_id, tell},
+    output::{clean, eprint_line, short_id},
     remote::Remote,
 };
 
-/// Between two looks at allocations that are to become well: what agents observe has no index of its own to wait for.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Between two polls of allocations that are to become healthy: what agents observe has no index of its own to wait for.
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
-/// How a batch is restarted.
-pub(super) struct Batch<'a> {
+/// One batch, and what its restarts need.
+pub(super) struct RestartBatch<'a> {
     pub remote: &'a Remote,
-    pub rules: &'a Rules,
+    pub rules: &'a RestartRules,
     /// By name; empty for all that run.
     pub tasks: &'a [String],
     pub all_tasks: bool,
 }
 
-impl Batch<'_> {
-    /// Restarts tasks where they are. What did not become well again, a line for each.
+impl RestartBatch<'_> {
+    /// Restarts tasks in place. Returns a line for each allocation that did not become healthy.
     pub async fn restart(&self, allocs: &[AllocationStub]) -> Result<Vec<String>, Failure> {
-        let (mut patients, mut failures) = (Vec::new(), Vec::new());
+        let (mut pending, mut failures) = (Vec::new(), Vec::new());
         for alloc in allocs {
-            let patient = Patient::of(alloc, self.tasks);
-            match self.tell_to_restart(&patient).await {
-                Ok(()) => patients.push(patient),
+            let restarted = RestartedAlloc::of(alloc, self.tasks);
+            match self.restart_in_place(&restarted).await {
+                Ok(()) => pending.push(restarted),
                 // It may have ended since it was listed.
-                Err(failure) if failure.exit() == Exit::NotFound => say(&patient, "has ended meanwhile"),
+                Err(failure) if failure.exit() == Exit::NotFound => {
+                    print_status(&restarted, "has ended meanwhile")
+                }
                 Err(failure) if failure.exit() == Exit::Unreachable => return Err(failure),
-                Err(failure) => failures.push(format!("{}: {}", said(&patient), failure.to_string().trim())),
+                Err(failure) => {
+                    failures.push(format!("{}: {}", label(&restarted), failure.to_string().trim()))
+                }
             }
         }
-        failures.extend(self.until_well(patients, "restarted").await?);
+        failures.extend(self.until_healthy(pending, "restarted").await?);
         Ok(failures)
     }
 
-    async fn tell_to_restart(&self, patient: &Patient) -> Result<(), Failure> {
+    async fn restart_in_place(&self, restarted: &RestartedAlloc) -> Result<(), Failure> {
         if self.tasks.is_empty() {
-            return self.remote.restart_tasks(&patient.id, "", self.all_tasks).await;
+            return self.remote.restart_tasks(&restarted.id, "", self.all_tasks).await;
         }
-        for task in patient.tasks() {
-            self.remote.restart_tasks(&patient.id, task, false).await?;
+        for task in restarted.tasks() {
+            self.remote.restart_tasks(&restarted.id, task, false).await?;
         }
         Ok(())
     }
 
-    /// Stops allocations, and waits for those that take their place. What did not become well, a line for each.
+    /// Stops allocations, and waits for their replacements. Returns a line for each that did not become healthy.
     pub async fn reschedule(&self, allocs: &[AllocationStub]) -> Result<Vec<String>, Failure> {
         let mut stopped = Vec::new();
         for alloc in allocs {
             let index = self.remote.stop_allocation(&alloc.id).await?.index;
-            stopped.push((Patient::of(alloc, &[]), index));
+            stopped.push((RestartedAlloc::of(alloc, &[]), index));
         }
-        let mut patients = Vec::new();
+        let mut pending = Vec::new();
         let mut failures = Vec::new();
         while !stopped.is_empty() {
             let known = self.remote.job_allocations(self.rules.job()).await?;
             let mut waiting = Vec::new();
-            for (patient, index) in stopped {
-                match successor(&known, &patient, index) {
-                    Some(successor) => patients.push(patient.successor(successor)),
-                    None if patient.is_late(self.rules) => {
-                        failures.push(format!("{}: nothing has taken its place", said(&patient)));
+            for (restarted, index) in stopped {
+                match successor(&known, &restarted, index) {
+                    Some(successor) => pending.push(restarted.successor(successor)),
+                    None if restarted.is_late(self.rules) => {
+                        failures.push(format!("{}: nothing has taken its place", label(&restarted)));
                     }
-                    None => waiting.push((patient, index)),
+                    None => waiting.push((restarted, index)),
                 }
             }
             stopped = waiting;
             if !stopped.is_empty() {
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(POLL_EVERY).await;
                 self.rules.check_unchanged(self.remote).await?;
             }
         }
-        failures.extend(self.until_well(patients, "rescheduled").await?);
+        failures.extend(self.until_healthy(pending, "rescheduled").await?);
         Ok(failures)
     }
 
-    async fn until_well(&self, mut patients: Vec<Patient>, deed: &str) -> Result<Vec<String>, Failure> {
+    async fn until_healthy(
+        &self,
+        mut pending: Vec<RestartedAlloc>,
+        action: &str,
+    ) -> Result<Vec<String>, Failure> {
         let mut failures = Vec::new();
-        while !patients.is_empty() {
+        while !pending.is_empty() {
             let known = self.remote.job_allocations(self.rules.job()).await?;
             let known: BTreeMap<&str, &AllocationStub> =
                 known.iter().map(|alloc| (alloc.id.as_str(), alloc)).collect();
             let mut waiting = Vec::new();
-            for mut patient in patients {
-                let look = match known.get(patient.id.as_str()) {
+            for mut restarted in pending {
+                let health = match known.get(restarted.id.as_str()) {
                     Some(alloc) => {
                         let id = &alloc.id;
-                        patient.look(self.rules, alloc, async || self.checks_pass(id).await).await
+                        restarted.health(self.rules, alloc, async || self.checks_pass(id).await).await
                     }
-                    None => Look::Gone,
+                    None => RestartHealth::Gone,
                 };
-                match look {
-                    Look::Well => say(&patient, deed),
-                    Look::Gone => say(&patient, "was stopped meanwhile"),
-                    Look::Bad(why) => failures.push(format!("{}: {why}", said(&patient))),
-                    Look::NotYet => waiting.push(patient),
+                match health {
+                    RestartHealth::Healthy => print_status(&restarted, action),
+                    RestartHealth::Gone => print_status(&restarted, "was stopped meanwhile"),
+                    RestartHealth::Unhealthy(why) => failures.push(format!("{}: {why}", label(&restarted))),
+                    RestartHealth::Pending => waiting.push(restarted),
                 }
             }
-            patients = waiting;
-            if !patients.is_empty() {
-                tokio::time::sleep(LOOK_EVERY).await;
+            pending = waiting;
+            if !pending.is_empty() {
+                tokio::time::sleep(POLL_EVERY).await;
             }
         }
         Ok(failures)
     }
 
-    /// Whether the checks of an allocation that count for its health pass. An agent that cannot be asked now is asked
-    /// again.
+    /// Whether the checks of an allocation that count for its health pass. False while its agent cannot be reached, so that
+    /// the caller tries again.
     async fn checks_pass(&self, id: &str) -> bool {
         let checks = self.remote.allocation_checks(id).await;
         checks.is_ok_and(|checks| {
@@ -122,8 +130,8 @@ impl Batch<'_> {
     }
 }
 
-/// Who takes the place of an allocation that was stopped at an index.
-fn successor<'a>(known: &'a [AllocationStub], of: &Patient, index: u64) -> Option<&'a AllocationStub> {
+/// The replacement of an allocation that was stopped at an index.
+fn successor<'a>(known: &'a [AllocationStub], of: &RestartedAlloc, index: u64) -> Option<&'a AllocationStub> {
     let next = known.iter().find(|alloc| alloc.id == of.id).map(|alloc| alloc.next_allocation.as_str());
     let next = next.filter(|id| !id.is_empty());
     known.iter().find(|alloc| match next {
@@ -132,10 +140,10 @@ fn successor<'a>(known: &'a [AllocationStub], of: &Patient, index: u64) -> Optio
     })
 }
 
-fn said(patient: &Patient) -> String {
-    format!("{} {}", short_id(&patient.id), clean(&patient.name))
+fn label(restarted: &RestartedAlloc) -> String {
+    format!("{} {}", short_id(&restarted.id), clean(&restarted.name))
 }
 
-fn say(patient: &Patient, what: &str) {
-    tell(&format!("{} {what}", said(patient)));
+fn print_status(restarted: &RestartedAlloc, what: &str) {
+    eprint_line(&format!("{} {what}", label(restarted)));
 }

@@ -1,4 +1,4 @@
-//! What a job says of the health of its allocations, and whether one that was restarted is well again.
+//! A job's rules for the health of its allocations, and whether one that was restarted is healthy again.
 
 use std::{
     collections::BTreeMap,
@@ -15,18 +15,18 @@ use crate::{
     remote::Remote,
 };
 
-/// For groups that do not say.
+/// For groups without an `update` block.
 const HEALTHY_DEADLINE: Duration = Duration::from_secs(5 * 60);
 
-/// What the job says, as it was at the beginning.
-pub(super) struct Rules {
+/// The job's rules for health, from its version when the command started.
+pub(super) struct RestartRules {
     job: String,
     version: u64,
     job_type: String,
     groups: BTreeMap<String, GroupRules>,
 }
 
-/// What a group says.
+/// The rules of one group.
 struct GroupRules {
     tasks: Vec<String>,
     /// So long an allocation must have been well.
@@ -37,45 +37,45 @@ struct GroupRules {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-struct Job {
+struct JobSpec {
     #[serde(rename = "Type")]
     job_type: String,
     stop: bool,
-    task_groups: Vec<Group>,
+    task_groups: Vec<GroupSpec>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-struct Group {
+struct GroupSpec {
     name: String,
-    tasks: Vec<Task>,
-    update: Option<Update>,
+    tasks: Vec<TaskSpec>,
+    update: Option<UpdateSpec>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-struct Task {
+struct TaskSpec {
     name: String,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-struct Update {
+struct UpdateSpec {
     min_healthy_time: u64,
     healthy_deadline: u64,
 }
 
-impl Rules {
+impl RestartRules {
     pub fn of(id: &str, job: &Value) -> Result<Self, Failure> {
         let read = |error: serde_json::Error| Failure::new(Exit::Failed, format!("read the job: {error}"));
-        let told = Job::deserialize(job).map_err(read)?;
-        if told.stop {
+        let spec = JobSpec::deserialize(job).map_err(read)?;
+        if spec.stop {
             return Err(Failure::new(Exit::Failed, format!("job {} is stopped", clean(id)))
                 .help(format!("berth job start {}", clean(id))));
         }
         let version = JobServerFields::deserialize(job).map_err(read)?.version;
-        let groups = told.task_groups.into_iter().map(|group| (group.name.clone(), GroupRules::of(group)));
-        Ok(Self { job: id.to_owned(), version, job_type: told.job_type, groups: groups.collect() })
+        let groups = spec.task_groups.into_iter().map(|group| (group.name.clone(), GroupRules::of(group)));
+        Ok(Self { job: id.to_owned(), version, job_type: spec.job_type, groups: groups.collect() })
     }
 
     pub fn job(&self) -> &str {
@@ -125,7 +125,7 @@ impl Rules {
 }
 
 impl GroupRules {
-    fn of(group: Group) -> Self {
+    fn of(group: GroupSpec) -> Self {
         let update = group.update.unwrap_or_default();
         let deadline = Duration::from_nanos(update.healthy_deadline);
         Self {
@@ -136,29 +136,29 @@ impl GroupRules {
     }
 }
 
-/// An allocation that is to become well again.
-pub(super) struct Patient {
+/// An allocation that was restarted and is to become healthy again.
+pub(super) struct RestartedAlloc {
     pub id: String,
     pub name: String,
     pub group: String,
     /// When each task that is restarted had last started, by its node's clock.
     started: BTreeMap<String, u64>,
-    well_since: Option<Instant>,
+    healthy_since: Option<Instant>,
     begun: Instant,
 }
 
-/// How it is.
+/// Its health since the restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Look {
-    Well,
-    NotYet,
+pub(super) enum RestartHealth {
+    Healthy,
+    Pending,
     /// It is none of the job's any more.
     Gone,
     /// For good, and why.
-    Bad(String),
+    Unhealthy(String),
 }
 
-impl Patient {
+impl RestartedAlloc {
     /// Of the tasks that are restarted, by name; all that run where there are none.
     pub fn of(alloc: &AllocationStub, tasks: &[String]) -> Self {
         let states = alloc.task_states.iter().flatten();
@@ -166,10 +166,10 @@ impl Patient {
         let runs = named.filter(|(_, state)| state.state == "running");
         let started = runs.map(|(name, _)| (name.clone(), last_start(alloc, name))).collect();
         let (id, name, group) = (alloc.id.clone(), alloc.name.clone(), alloc.task_group.clone());
-        Self { id, name, group, started, well_since: None, begun: Instant::now() }
+        Self { id, name, group, started, healthy_since: None, begun: Instant::now() }
     }
 
-    /// One that takes the place of another: any start of its tasks counts.
+    /// A replacement of another allocation: any start of its tasks counts.
     pub fn successor(self, of: &AllocationStub) -> Self {
         Self { started: BTreeMap::new(), id: of.id.clone(), name: of.name.clone(), ..self }
     }
@@ -180,35 +180,35 @@ impl Patient {
     }
 
     /// Whether its time is over.
-    pub fn is_late(&self, rules: &Rules) -> bool {
+    pub fn is_late(&self, rules: &RestartRules) -> bool {
         self.begun.elapsed() > rules.deadline(&self.group)
     }
 
-    /// How it is now; `checks_pass` is asked once all else is well.
-    pub async fn look(
+    /// Its health now; `checks_pass` is called once all else is healthy.
+    pub async fn health(
         &mut self,
-        rules: &Rules,
+        rules: &RestartRules,
         alloc: &AllocationStub,
         checks_pass: impl AsyncFnOnce() -> bool,
-    ) -> Look {
+    ) -> RestartHealth {
         if alloc.desired_status != "run" {
-            return Look::Gone;
+            return RestartHealth::Gone;
         }
         if let "failed" | "lost" | "complete" = alloc.client_status.as_str() {
             let why = clean(&alloc.client_description);
-            return Look::Bad(format!("it is {}: {why}", clean(&alloc.client_status)));
+            return RestartHealth::Unhealthy(format!("it is {}: {why}", clean(&alloc.client_status)));
         }
         if self.is_late(rules) {
             let span = berth_duration::exact(rules.deadline(&self.group));
-            return Look::Bad(format!("it was not well within {span}"));
+            return RestartHealth::Unhealthy(format!("it was not well within {span}"));
         }
         if !self.runs_again(alloc) || !checks_pass().await {
-            self.well_since = None;
-            return Look::NotYet;
+            self.healthy_since = None;
+            return RestartHealth::Pending;
         }
-        let since = *self.well_since.get_or_insert_with(Instant::now);
+        let since = *self.healthy_since.get_or_insert_with(Instant::now);
         let least = rules.groups.get(&self.group).map_or(Duration::ZERO, |group| group.min_healthy);
-        if since.elapsed() >= least { Look::Well } else { Look::NotYet }
+        if since.elapsed() >= least { RestartHealth::Healthy } else { RestartHealth::Pending }
     }
 
     fn runs_again(&self, alloc: &AllocationStub) -> bool {
@@ -236,42 +236,51 @@ mod tests {
         let events: Vec<Value> =
             started.iter().map(|time| json!({ "Type": "Started", "Time": time })).collect();
         let state = json!({ "State": status, "Events": events });
-        let told = json!({
+        let spec = json!({
             "ID": "a1", "TaskGroup": "g", "DesiredStatus": "run", "ClientStatus": status,
             "TaskStates": { "t": state },
         });
-        AllocationStub::deserialize(told).expect("a stub")
+        AllocationStub::deserialize(spec).expect("a stub")
     }
 
-    fn rules(update: &Value) -> Rules {
+    fn rules(update: &Value) -> RestartRules {
         let group = json!({ "Name": "g", "Tasks": [{ "Name": "t" }], "Update": update });
-        Rules::of("web", &json!({ "Type": "service", "TaskGroups": [group] })).expect("a job")
+        RestartRules::of("web", &json!({ "Type": "service", "TaskGroups": [group] })).expect("a job")
     }
 
     #[tokio::test]
     async fn a_task_is_well_again_once_it_has_started_anew_and_its_checks_pass() {
         let rules = rules(&Value::Null);
-        let mut patient = Patient::of(&alloc("running", &[5]), &[]);
+        let mut restarted = RestartedAlloc::of(&alloc("running", &[5]), &[]);
         let pass = async || true;
-        assert_eq!(patient.look(&rules, &alloc("running", &[5]), pass).await, Look::NotYet);
-        assert_eq!(patient.look(&rules, &alloc("pending", &[5, 9]), pass).await, Look::NotYet);
-        assert_eq!(patient.look(&rules, &alloc("running", &[5, 9]), async || false).await, Look::NotYet);
-        assert_eq!(patient.look(&rules, &alloc("running", &[5, 9]), pass).await, Look::Well);
-        let failed = patient.look(&rules, &alloc("failed", &[5, 9]), pass).await;
-        assert!(matches!(failed, Look::Bad(_)), "{failed:?}");
+        assert_eq!(restarted.health(&rules, &alloc("running", &[5]), pass).await, RestartHealth::Pending);
+        assert_eq!(restarted.health(&rules, &alloc("pending", &[5, 9]), pass).await, RestartHealth::Pending);
+        assert_eq!(
+            restarted.health(&rules, &alloc("running", &[5, 9]), async || false).await,
+            RestartHealth::Pending
+        );
+        assert_eq!(restarted.health(&rules, &alloc("running", &[5, 9]), pass).await, RestartHealth::Healthy);
+        let failed = restarted.health(&rules, &alloc("failed", &[5, 9]), pass).await;
+        assert!(matches!(failed, RestartHealth::Unhealthy(_)), "{failed:?}");
         let stopped = AllocationStub { desired_status: "stop".into(), ..alloc("running", &[5, 9]) };
-        assert_eq!(patient.look(&rules, &stopped, pass).await, Look::Gone);
+        assert_eq!(restarted.health(&rules, &stopped, pass).await, RestartHealth::Gone);
     }
 
     #[tokio::test]
     async fn it_must_have_been_well_for_as_long_as_its_group_says() {
         let hour = Duration::from_secs(3_600).as_nanos() as u64;
         let rules = rules(&json!({ "MinHealthyTime": hour, "HealthyDeadline": 2 * hour }));
-        let mut patient = Patient::of(&alloc("running", &[5]), &[]);
-        assert_eq!(patient.look(&rules, &alloc("running", &[9]), async || true).await, Look::NotYet);
-        patient.well_since = Instant::now().checked_sub(Duration::from_secs(3_601));
-        if patient.well_since.is_some() {
-            assert_eq!(patient.look(&rules, &alloc("running", &[9]), async || true).await, Look::Well);
+        let mut restarted = RestartedAlloc::of(&alloc("running", &[5]), &[]);
+        assert_eq!(
+            restarted.health(&rules, &alloc("running", &[9]), async || true).await,
+            RestartHealth::Pending
+        );
+        restarted.healthy_since = Instant::now().checked_sub(Duration::from_secs(3_601));
+        if restarted.healthy_since.is_some() {
+            assert_eq!(
+                restarted.health(&rules, &alloc("running", &[9]), async || true).await,
+                RestartHealth::Healthy
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `berth job restart`: starts a job's allocations again, some at a time, each batch once the one before is well again.
+//! `berth job restart`: restarts a job's allocations, some at a time, each batch once the one before is healthy.
 
 mod batch;
 mod health;
@@ -17,18 +17,18 @@ use tokio::{
     sync::oneshot,
 };
 
-use self::{batch::Batch, health::Rules};
+use self::{batch::RestartBatch, health::RestartRules};
 use crate::{
-    ask::Ask,
     complete,
+    confirm::ConfirmArgs,
     failure::{Exit, Failure},
-    output::{clean, count, tell},
+    output::{clean, count, eprint_line},
     remote::Remote,
 };
 
 /// Arguments of `job restart`.
 #[derive(Debug, Args)]
-pub struct Restart {
+pub struct JobRestartArgs {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
@@ -54,7 +54,7 @@ pub struct Restart {
     #[arg(long, value_name = "ACTION")]
     on_error: Option<OnError>,
     #[command(flatten)]
-    ask: Ask,
+    confirm: ConfirmArgs,
 }
 
 /// How many allocations a batch has.
@@ -64,14 +64,14 @@ enum BatchSize {
     Percent(u8),
 }
 
-/// What comes between two batches.
+/// How to wait between two batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BatchWait {
     For(Duration),
     Ask,
 }
 
-/// What is done about an error.
+/// What to do after an allocation that did not become healthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum OnError {
     /// Ask whether to go on
@@ -115,32 +115,32 @@ impl FromStr for BatchWait {
 
 /// How far it has come.
 #[derive(Default)]
-struct Done {
-    /// Allocations that are well again, or are none of the job's any more.
+struct RestartProgress {
+    /// Allocations that are healthy again, or no longer part of the job.
     well: usize,
-    /// Allocations that did not become well again.
+    /// Allocations that did not become healthy.
     failed: usize,
     /// All whose restart has begun, these two among them.
     begun: usize,
     all: usize,
 }
 
-impl Restart {
+impl JobRestartArgs {
     /// Restarts batch after batch.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_job(&self.id).await?;
-        let rules = Rules::of(&id, &remote.job(&id).await?)?;
+        let rules = RestartRules::of(&id, &remote.job(&id).await?)?;
         self.check(&rules)?;
         let mut allocs = remote.job_allocations(&id).await?;
         allocs.retain(|alloc| self.concerns(&rules, alloc));
         allocs.sort_by_key(|alloc| (alloc.task_group.clone(), alloc.create_index, alloc.name.clone()));
         if allocs.is_empty() {
-            tell(&format!("job {} has nothing that runs and could be restarted", clean(&id)));
+            eprint_line(&format!("job {} has nothing that runs and could be restarted", clean(&id)));
             return Ok(());
         }
-        let deed = format!("restart {} of job", count(allocs.len(), "allocation"));
-        self.ask.on_terminal(&deed, &id, &self.id)?;
-        let mut done = Done { all: allocs.len(), ..Done::default() };
+        let action = format!("restart {} of job", count(allocs.len(), "allocation"));
+        self.confirm.on_terminal(&action, &id, &self.id)?;
+        let mut done = RestartProgress { all: allocs.len(), ..RestartProgress::default() };
         let (mut interrupted, mut terminated) =
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         let ended = tokio::select! {
@@ -150,21 +150,23 @@ impl Restart {
         };
         match ended {
             Ok(()) if done.failed > 0 => {
-                let text = not_well(done.failed);
+                let text = unhealthy_count(done.failed);
                 Err(Failure::new(Exit::Failed, text)
-                    .help(done.said())
+                    .help(done.summary())
                     .help(format!("berth job status {}", clean(&id))))
             }
             Ok(()) => {
-                tell(&format!("{} of job {} restarted", count(done.well, "allocation"), clean(&id)));
+                eprint_line(&format!("{} of job {} restarted", count(done.well, "allocation"), clean(&id)));
                 Ok(())
             }
-            Err(failure) => Err(failure.help(done.said()).help(format!("berth job status {}", clean(&id)))),
+            Err(failure) => {
+                Err(failure.help(done.summary()).help(format!("berth job status {}", clean(&id))))
+            }
         }
     }
 
     /// Refuses what does not go together, before anything is restarted.
-    fn check(&self, rules: &Rules) -> Result<(), Failure> {
+    fn check(&self, rules: &RestartRules) -> Result<(), Failure> {
         if self.batch_wait == BatchWait::Ask && !io::stdin().is_terminal() {
             let text = "cannot ask between two batches: standard input is not a terminal";
             return Err(Failure::new(Exit::Usage, text).help("-batch-wait takes a time as well, such as 10s"));
@@ -183,7 +185,7 @@ impl Restart {
     }
 
     /// Whether an allocation is to be restarted.
-    fn concerns(&self, rules: &Rules, alloc: &AllocationStub) -> bool {
+    fn concerns(&self, rules: &RestartRules, alloc: &AllocationStub) -> bool {
         let lives = match alloc.client_status.as_str() {
             "running" => true,
             "pending" => self.reschedule,
@@ -198,9 +200,9 @@ impl Restart {
     async fn restart(
         &self,
         remote: &Remote,
-        rules: &Rules,
+        rules: &RestartRules,
         allocs: &[AllocationStub],
-        done: &mut Done,
+        done: &mut RestartProgress,
     ) -> Result<(), Failure> {
         let size = self.batch_size.of(allocs.len());
         let batches = allocs.len().div_ceil(size);
@@ -209,17 +211,17 @@ impl Restart {
                 self.wait(number, batches).await?;
             }
             rules.check_unchanged(remote).await?;
-            tell(&format!("batch {} of {batches}: {}", number + 1, count(allocs.len(), "allocation")));
+            eprint_line(&format!("batch {} of {batches}: {}", number + 1, count(allocs.len(), "allocation")));
             done.begun += allocs.len();
-            let batch = Batch { remote, rules, tasks: &self.task, all_tasks: self.all_tasks };
+            let batch = RestartBatch { remote, rules, tasks: &self.task, all_tasks: self.all_tasks };
             let failures =
                 if self.reschedule { batch.reschedule(allocs).await? } else { batch.restart(allocs).await? };
             done.well += allocs.len() - failures.len();
             done.failed += failures.len();
-            failures.iter().for_each(|failure| tell(failure));
+            failures.iter().for_each(|failure| eprint_line(failure));
             let is_last = number + 1 == batches;
             if !failures.is_empty() && !is_last && !self.goes_on().await? {
-                return Err(Failure::new(Exit::Failed, not_well(done.failed)));
+                return Err(Failure::new(Exit::Failed, unhealthy_count(done.failed)));
             }
         }
         Ok(())
@@ -228,7 +230,7 @@ impl Restart {
     async fn wait(&self, number: usize, batches: usize) -> Result<(), Failure> {
         match self.batch_wait {
             BatchWait::For(span) => tokio::time::sleep(span).await,
-            BatchWait::Ask if asked(&format!("go on with batch {} of {batches}", number + 1)).await? => {}
+            BatchWait::Ask if confirm(&format!("go on with batch {} of {batches}", number + 1)).await? => {}
             BatchWait::Ask => return Err(Failure::new(Exit::Failed, "the rest is left alone")),
         }
         Ok(())
@@ -237,13 +239,13 @@ impl Restart {
     /// Whether the rest is restarted although something of a batch is not well.
     async fn goes_on(&self) -> Result<bool, Failure> {
         let asks = self.on_error.unwrap_or(OnError::Ask) == OnError::Ask && io::stdin().is_terminal();
-        Ok(asks && asked("go on all the same").await?)
+        Ok(asks && confirm("go on all the same").await?)
     }
 }
 
-impl Done {
-    /// What is left as it was, for whoever has to go on.
-    fn said(&self) -> String {
+impl RestartProgress {
+    /// How far the restarts have come, for a message.
+    fn summary(&self) -> String {
         let Self { well, failed, begun, all } = self;
         let failures =
             if *failed == 0 { String::new() } else { format!("; {failed} did not become well again") };
@@ -259,12 +261,12 @@ impl Done {
     }
 }
 
-fn not_well(failed: usize) -> String {
+fn unhealthy_count(failed: usize) -> String {
     format!("{} did not become well again", count(failed, "allocation"))
 }
 
-/// Asks whoever sits before it.
-async fn asked(question: &str) -> Result<bool, Failure> {
+/// Asks on the terminal.
+async fn confirm(question: &str) -> Result<bool, Failure> {
     eprint!("{question}? [y/N] ");
     // A thread of its own reads the answer: an interrupt is heeded meanwhile, and the runtime does not wait for the thread.
     let (send, answer) = oneshot::channel();
@@ -293,15 +295,15 @@ mod tests {
 
     #[test]
     fn who_is_interrupted_is_told_what_is_left() {
-        let said = |well, failed, begun, all| Done { well, failed, begun, all }.said();
+        let summary = |well, failed, begun, all| RestartProgress { well, failed, begun, all }.summary();
         assert_eq!(
-            said(2, 0, 4, 9),
+            summary(2, 0, 4, 9),
             "2 allocations of 9 restarted; 2 more are restarting, which go on by themselves; 5 left as they were"
         );
         assert_eq!(
-            said(2, 1, 3, 9),
+            summary(2, 1, 3, 9),
             "2 allocations of 9 restarted; 1 did not become well again; 6 left as they were"
         );
-        assert_eq!(said(1, 0, 1, 1), "1 allocation of 1 restarted; 0 left as they were");
+        assert_eq!(summary(1, 0, 1, 1), "1 allocation of 1 restarted; 0 left as they were");
     }
 }

@@ -7,21 +7,21 @@ use std::{collections::BTreeMap, time::Duration};
 use berth_api::http::{DrainSpec, NodeDrain};
 use clap::Args;
 
-use super::which::Which;
+use super::node_arg::NodeArg;
 use crate::{
     failure::Failure,
     output::{self, short_id},
     remote::Remote,
 };
 
-/// How long a drain may take unless somebody says.
+/// How long a drain may take by default.
 const DEADLINE: Duration = Duration::from_secs(60 * 60);
 
 /// Arguments of `node drain`.
 #[derive(Debug, Args)]
-pub struct Drain {
+pub struct NodeDrainArgs {
     #[command(flatten)]
-    which: Which,
+    node: NodeArg,
     /// Make the node ineligible, and migrate its allocations
     #[arg(long, required_unless_present_any = ["disable", "monitor"])]
     enable: bool,
@@ -60,29 +60,30 @@ pub struct Drain {
     yes: bool,
 }
 
-impl Drain {
-    /// Runs the command.
+impl NodeDrainArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let id = self.which.find(remote).await?;
+        let id = self.node.find(remote).await?;
         if self.monitor {
             return monitor::follow(remote, &id).await;
         }
-        remote.drain_node(&id, &self.asked(&id)).await?;
+        remote.drain_node(&id, &self.request(&id)).await?;
         let short = short_id(&id);
         if self.disable {
             let state = if self.keep_ineligible { "stays closed" } else { "is open" };
-            output::tell(&format!("node {short} is drained no more, and {state} to new work"));
+            output::eprint_line(&format!("node {short} is drained no more, and {state} to new work"));
             return Ok(());
         }
-        output::tell(&format!("node {short} is drained: {}", self.until()));
+        output::eprint_line(&format!("node {short} is drained: {}", self.until()));
         if self.detach {
-            output::tell(&format!("next: berth node drain -monitor {short} follows it, -disable cancels it"));
+            output::eprint_line(&format!(
+                "next: berth node drain -monitor {short} follows it, -disable cancels it"
+            ));
             return Ok(());
         }
         monitor::follow(remote, &id).await
     }
 
-    fn asked(&self, id: &str) -> NodeDrain {
+    fn request(&self, id: &str) -> NodeDrain {
         let deadline = match (self.force, self.no_deadline) {
             (true, _) => -1,
             (_, true) => 0,

@@ -1,4 +1,4 @@
-//! Looks on while a node is drained: what moves where, what waits for what, and the end.
+//! Follows the drain of a node: what moves where, what waits for what, and the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,33 +7,33 @@ use berth_api::http::{AllocationStub, DrainStrategy, Node};
 use crate::{
     failure::{Exit, Failure},
     output::{self, clean, count, short_id},
-    remote::{Patience, Remote},
+    remote::{Remote, ServerOutage},
 };
 
-/// Says what happens until the drain is over, or called off. A server that is away for a moment is waited for.
+/// Prints what happens until the drain is complete or cancelled. Retries while the server does not answer for a moment.
 pub async fn follow(remote: &Remote, id: &str) -> Result<(), Failure> {
     let remote = remote.noting();
-    let (mut seen, mut patience) = (Seen::default(), Patience::default());
+    let (mut progress, mut outage) = (DrainProgress::default(), ServerOutage::default());
     loop {
-        let look = async {
+        let update = async {
             let (node, allocs) = tokio::try_join!(remote.node(id), remote.node_allocations(id))?;
-            let again = seen.drain_again(&node);
-            let lines = seen.look(&remote, &node, &allocs).await;
-            again.iter().for_each(|line| output::tell(line));
-            lines.iter().for_each(|line| output::tell(line));
+            let again = progress.drain_again(&node);
+            let lines = progress.update(&remote, &node, &allocs).await;
+            again.iter().for_each(|line| output::eprint_line(line));
+            lines.iter().for_each(|line| output::eprint_line(line));
             if node.drain {
                 remote.changed().await?;
             }
             Ok(node)
         };
-        match look.await {
-            Ok(node) if !node.drain => return over(&node),
-            Ok(_) => patience.answered(),
+        match update.await {
+            Ok(node) if !node.drain => return drain_result(&node),
+            Ok(_) => outage.answered(),
             Err(failure) => {
-                if !patience.is_away() {
-                    output::tell("note: the server does not answer; retrying");
+                if !outage.is_away() {
+                    output::eprint_line("note: the server does not answer; retrying");
                 }
-                let pause = patience.bear(failure)?;
+                let pause = outage.retry_after(failure)?;
                 tokio::time::sleep(pause).await;
             }
         }
@@ -41,12 +41,12 @@ pub async fn follow(remote: &Remote, id: &str) -> Result<(), Failure> {
 }
 
 /// What a drain that does not go on came to.
-fn over(node: &Node) -> Result<(), Failure> {
+fn drain_result(node: &Node) -> Result<(), Failure> {
     let id = short_id(&node.id);
     match node.last_drain.as_ref().map(|last| last.status.as_str()) {
         Some("complete") => {
-            output::tell(&format!("node {id} is empty"));
-            output::tell(&format!("next: berth node eligibility -enable {id} opens it again"));
+            output::eprint_line(&format!("node {id} is empty"));
+            output::eprint_line(&format!("next: berth node eligibility -enable {id} opens it again"));
             Ok(())
         }
         Some(_) => Err(Failure::new(Exit::Failed, format!("the drain of node {id} was cancelled"))),
@@ -54,11 +54,11 @@ fn over(node: &Node) -> Result<(), Failure> {
     }
 }
 
-/// What has been said of each allocation.
+/// What was printed of each allocation.
 #[derive(Default)]
-struct Seen {
-    stages: BTreeMap<String, Stage>,
-    /// Who waited at the last look.
+struct DrainProgress {
+    stages: BTreeMap<String, DrainStage>,
+    /// The lines of what waited at the last poll.
     waiting: BTreeSet<String>,
     /// How the node was drained then; none before the first.
     drain: Option<DrainStrategy>,
@@ -66,19 +66,18 @@ struct Seen {
 
 /// How far an allocation has come on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-enum Stage {
-    /// It runs on.
+enum DrainStage {
+    /// It is not to leave yet.
     #[default]
     Stays,
     /// It is to leave once its successor has room.
     Leaves,
     /// It is being stopped.
     Stops,
-    /// It has ended.
     Ended,
 }
 
-impl Stage {
+impl DrainStage {
     fn of(alloc: &AllocationStub) -> Self {
         match (&*alloc.client_status, &*alloc.desired_status) {
             ("complete" | "failed" | "lost", _) => Self::Ended,
@@ -89,7 +88,7 @@ impl Stage {
     }
 }
 
-impl Seen {
+impl DrainProgress {
     /// What a drain has changed that took the place of the one before.
     fn drain_again(&mut self, node: &Node) -> Option<String> {
         let drain = node.drain_strategy.as_ref().filter(|drain| self.drain.as_ref() != Some(drain))?;
@@ -97,16 +96,16 @@ impl Seen {
         before.map(|_| format!("node {} is drained again: {}", short_id(&node.id), until(drain)))
     }
 
-    /// What has changed since the last look.
-    async fn look(&mut self, remote: &Remote, node: &Node, allocs: &[AllocationStub]) -> Vec<String> {
+    /// The lines for what has changed since the last poll.
+    async fn update(&mut self, remote: &Remote, node: &Node, allocs: &[AllocationStub]) -> Vec<String> {
         let begins = self.stages.is_empty();
         let mut lines = Vec::new();
         for alloc in allocs {
-            let stage = Stage::of(alloc);
+            let stage = DrainStage::of(alloc);
             let before = self.stages.insert(alloc.id.clone(), stage);
-            // What had ended before anybody looked is no news.
-            if before != Some(stage) && !(before.is_none() && stage == Stage::Ended && begins) {
-                lines.extend(said(remote, alloc, before, stage).await);
+            // What had ended before the first poll is not reported.
+            if before != Some(stage) && !(before.is_none() && stage == DrainStage::Ended && begins) {
+                lines.extend(stage_line(remote, alloc, before, stage).await);
             }
         }
         let waiting: BTreeSet<String> = waiting(node, allocs).into_iter().collect();
@@ -125,24 +124,25 @@ fn until(drain: &DrainStrategy) -> String {
     }
 }
 
-/// What there is to say of an allocation that has come so far since the last look.
-async fn said(
+/// The line for an allocation that has reached a stage since the last poll.
+async fn stage_line(
     remote: &Remote,
     alloc: &AllocationStub,
-    before: Option<Stage>,
-    stage: Stage,
+    before: Option<DrainStage>,
+    stage: DrainStage,
 ) -> Option<String> {
     let name = format!("{} {}", short_id(&alloc.id), clean(&alloc.name));
     let how = match stage {
-        Stage::Stays => return None,
+        DrainStage::Stays => return None,
         // It has no successor while its node is drained.
-        Stage::Leaves if is_per_node(alloc) => return None,
-        Stage::Leaves => return Some(format!("{name} leaves once its successor has room")),
-        Stage::Stops => "stops".to_owned(),
-        Stage::Ended => format!("is {}", clean(&alloc.client_status)),
+        DrainStage::Leaves if is_per_node(alloc) => return None,
+        DrainStage::Leaves => return Some(format!("{name} leaves once its successor has room")),
+        DrainStage::Stops => "stops".to_owned(),
+        DrainStage::Ended => format!("is {}", clean(&alloc.client_status)),
     };
-    // Both may have happened since the last look.
-    let successor = if before >= Some(Stage::Stops) { String::new() } else { successor(remote, alloc).await };
+    // Both may have happened since the last poll.
+    let successor =
+        if before >= Some(DrainStage::Stops) { String::new() } else { successor(remote, alloc).await };
     Some(format!("{name} {how}{successor}"))
 }
 
@@ -169,8 +169,8 @@ fn waiting(node: &Node, allocs: &[AllocationStub]) -> Vec<String> {
         return Vec::new();
     };
     let mut of: BTreeMap<[&str; 2], usize> = BTreeMap::new();
-    for alloc in allocs.iter().filter(|alloc| Stage::of(alloc) == Stage::Stays) {
-        // As it is said of one, and of several.
+    for alloc in allocs.iter().filter(|alloc| DrainStage::of(alloc) == DrainStage::Stays) {
+        // In the singular and in the plural.
         *of.entry(match &*alloc.job_type {
             "system" | "sysbatch" if drain.spec.ignore_system_jobs => continue,
             "system" | "sysbatch" => {
@@ -188,11 +188,11 @@ fn waiting(node: &Node, allocs: &[AllocationStub]) -> Vec<String> {
         0 => String::new(),
         deadline => format!(", {} at most", output::rfc3339(deadline)),
     };
-    let said = |([of_one, of_several], many): ([&str; 2], usize)| {
+    let describe = |([of_one, of_several], many): ([&str; 2], usize)| {
         let why = if many == 1 { of_one } else { of_several };
         format!("{} {why}{limit}", count(many, "allocation"))
     };
-    of.into_iter().map(said).collect()
+    of.into_iter().map(describe).collect()
 }
 
 #[cfg(test)]
@@ -211,17 +211,17 @@ mod tests {
     #[test]
     fn a_drain_that_takes_the_place_of_another_is_told_once() {
         let second = 1_000_000_000;
-        let mut seen = Seen::default();
-        let told = [
+        let mut progress = DrainProgress::default();
+        let printed = [
             drained(1, 0, 0),
             drained(1, 0, 0),
             drained(2, 5, 60 * second),
             drained(3, -1, 3),
             drained(4, 0, 0),
         ]
-        .map(|node| seen.drain_again(&node).unwrap_or_default());
+        .map(|node| progress.drain_again(&node).unwrap_or_default());
         assert_eq!(
-            told,
+            printed,
             [
                 "",
                 "",

@@ -3,31 +3,31 @@
 use berth_api::http::Target;
 
 use super::{
-    Api,
-    asked::{self, Data, Destination},
+    ApiArgs,
+    request::{self, BodySource, Destination},
 };
 use crate::{failure::Failure, global::Global, remote::Certificates};
 
 /// What a shell puts for the token that it knows.
 const TOKEN_VARIABLES: [&str; 2] = ["BERTH_TOKEN", "NOMAD_TOKEN"];
 
-/// The line.
+/// The command line, quoted for a shell.
 pub fn line(
-    api: &Api,
+    api: &ApiArgs,
     global: &Global,
     destination: &Destination,
     target: &Target,
-    data: Option<&Data>,
+    data: Option<&BodySource>,
 ) -> Result<String, Failure> {
     let mut words = vec!["curl".to_owned()];
     if api.verbose {
         words.push("--verbose".to_owned());
     }
-    words.push(format!("-X {}", quoted(&asked::method(api, data.is_some()))));
+    words.push(format!("-X {}", quoted(&request::method(api, data.is_some()))));
     words.extend(data.map(|data| match data {
-        Data::Text(text) => format!("--data-raw {}", quoted(text)),
-        Data::File(path) => format!("--data-binary {}", quoted(&format!("@{path}"))),
-        Data::Stdin => "--data-binary @-".to_owned(),
+        BodySource::Text(text) => format!("--data-raw {}", quoted(text)),
+        BodySource::File(path) => format!("--data-binary {}", quoted(&format!("@{path}"))),
+        BodySource::Stdin => "--data-binary @-".to_owned(),
     }));
     let has = |name: &str| api.header.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
     if data.is_some() && !has("content-type") {
@@ -35,7 +35,7 @@ pub fn line(
     }
     words
         .extend(api.header.iter().map(|(name, value)| format!("-H {}", quoted(&format!("{name}: {value}")))));
-    if !has(asked::TOKEN) {
+    if !has(request::TOKEN) {
         words.extend(token(global));
     }
     let mut url = format!("{}{}", destination.address, target.path_and_query());

@@ -1,14 +1,14 @@
 //! `berth operator api`: a request of the HTTP API as it is written, with the address, the token and the certificates that
 //! every command has.
 
-mod asked;
 mod curl;
+mod request;
 
 use std::io::{self, IsTerminal};
 
 use clap::{Args, ValueHint};
 
-use self::asked::Destination;
+use self::request::Destination;
 use crate::{
     failure::Failure,
     global::Global,
@@ -29,7 +29,7 @@ const IGNORED: &str = "x-berth-ignored";
     400 on the status is said on standard error.\n\nWithout -d, what is piped or redirected to standard input is the body, unless \
     -X says GET, HEAD or DELETE."
 )]
-pub struct Api {
+pub struct ApiArgs {
     /// Path, e.g. `/v1/jobs?prefix=web`, or a URL of another server
     #[arg(value_name = "PATH|URL")]
     path: String,
@@ -37,7 +37,7 @@ pub struct Api {
     #[arg(short = 'X', value_name = "METHOD")]
     method: Option<String>,
     /// Header, replacing one that is sent by default; repeatable
-    #[arg(short = 'H', value_name = "NAME: VALUE", value_parser = asked::header)]
+    #[arg(short = 'H', value_name = "NAME: VALUE", value_parser = request::header)]
     header: Vec<(String, String)>,
     /// Body; `@FILE` for the content of a file, `-` or `@-` for standard input
     #[arg(short = 'd', value_name = "DATA", value_hint = ValueHint::FilePath)]
@@ -53,29 +53,30 @@ pub struct Api {
     verbose: bool,
 }
 
-impl Api {
+impl ApiArgs {
     /// Asks, and prints the answer.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let destination = Destination::of(&self.path, global)?;
-        let target = asked::target(&destination, self.filter.as_deref(), global)?;
-        let data = asked::data(self.data.as_deref(), self.method.as_deref())?;
+        let target = request::target(&destination, self.filter.as_deref(), global)?;
+        let data = request::data(self.data.as_deref(), self.method.as_deref())?;
         if self.dryrun {
             let line = curl::line(self, global, &destination, &target, data.as_ref())?;
             return Ok(output::print(&line)?);
         }
-        let body = data.map_or(Ok(Vec::new()), asked::Data::read)?;
-        let exchange = asked::exchange(self, target, body);
+        let body = data.map_or(Ok(Vec::new()), request::BodySource::read)?;
+        let exchange = request::exchange(self, target, body);
         let remote = global.remote_at(&destination.address)?;
         if self.verbose {
-            self.say_asked(&exchange, remote.has_token());
+            self.print_request(&exchange, remote.has_token());
         }
         block_on(async {
             let mut answer = remote.exchange(exchange).await?;
             if self.verbose {
-                output::tell(&format!("< {}", clean(&answer.status_line)));
+                output::eprint_line(&format!("< {}", clean(&answer.status_line)));
                 let headers = answer.headers.iter();
-                headers
-                    .for_each(|(name, value)| output::tell(&format!("< {}: {}", clean(name), clean(value))));
+                headers.for_each(|(name, value)| {
+                    output::eprint_line(&format!("< {}: {}", clean(name), clean(value)))
+                });
             }
             let mut out = RawOutput::stdout();
             let mut ends_line = true;
@@ -88,25 +89,29 @@ impl Api {
                 if !ends_line && io::stdout().is_terminal() {
                     out.write(b"\n")?;
                 }
-                output::tell(&format!("note: the server answered {}", clean(&answer.status_line)));
+                output::eprint_line(&format!("note: the server answered {}", clean(&answer.status_line)));
             }
             let ignored = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(IGNORED));
             if let Some((_, names)) = ignored.filter(|_| !self.verbose) {
-                output::tell(&format!("warning: the server ignored: {}", clean(names)));
+                output::eprint_line(&format!("warning: the server ignored: {}", clean(names)));
             }
             Ok(())
         })
     }
 
-    fn say_asked(&self, asked: &berth_api::http::RawRequest, has_token: bool) {
-        output::tell(&format!("> {} {}", clean(&asked.method), clean(&asked.target.path_and_query())));
-        if has_token && asked.takes_token() {
-            output::tell("> x-nomad-token: (not shown)");
+    fn print_request(&self, request: &berth_api::http::RawRequest, has_token: bool) {
+        output::eprint_line(&format!(
+            "> {} {}",
+            clean(&request.method),
+            clean(&request.target.path_and_query())
+        ));
+        if has_token && request.takes_token() {
+            output::eprint_line("> x-nomad-token: (not shown)");
         }
-        for (name, value) in &asked.headers {
+        for (name, value) in &request.headers {
             let value =
-                if name.eq_ignore_ascii_case(asked::TOKEN) { "(not shown)".into() } else { clean(value) };
-            output::tell(&format!("> {}: {value}", clean(name)));
+                if name.eq_ignore_ascii_case(request::TOKEN) { "(not shown)".into() } else { clean(value) };
+            output::eprint_line(&format!("> {}: {value}", clean(name)));
         }
     }
 }

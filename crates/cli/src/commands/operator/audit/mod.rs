@@ -8,13 +8,12 @@ use crate::failure::Failure;
 
 /// What can be done with audit logs.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum AuditCommand {
     /// Check that nothing in an audit log was changed, taken out or moved
-    Verify(verify::Verify),
+    Verify(verify::AuditVerifyArgs),
 }
 
-impl Verb {
-    /// Runs the command.
+impl AuditCommand {
     pub fn run(&self) -> Result<(), Failure> {
         match self {
             Self::Verify(verify) => verify.run(),

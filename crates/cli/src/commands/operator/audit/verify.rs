@@ -9,12 +9,12 @@ use serde::Serialize;
 use crate::{
     failure::{Exit, Failure},
     output::{self, Fields, Layout, View},
-    show::Print,
+    show::PrintArgs,
 };
 
 /// Arguments of `operator audit verify`.
 #[derive(Debug, Args)]
-pub struct Verify {
+pub struct AuditVerifyArgs {
     /// The directory of an audit log, or one file of it
     #[arg(value_name = "DIR|FILE", value_hint = ValueHint::AnyPath, default_value = "/var/lib/berth/audit")]
     path: PathBuf,
@@ -22,13 +22,13 @@ pub struct Verify {
     #[arg(long, value_name = "HASH")]
     contains: Option<ChainHash>,
     #[command(flatten)]
-    print: Print,
+    print: PrintArgs,
 }
 
-/// What a log is that is as it was written.
+/// A log whose chain of hashes is intact.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Checked {
+struct VerifiedLog {
     path: String,
     files: u64,
     records: u64,
@@ -38,27 +38,27 @@ struct Checked {
     notes: Vec<String>,
 }
 
-impl Verify {
+impl AuditVerifyArgs {
     /// Checks it and prints.
     pub fn run(&self) -> Result<(), Failure> {
         let verified = audit::verify(&self.path, self.contains).map_err(|problem| {
             Failure::new(Exit::Failed, format!("the audit log is not as it was written: {problem}"))
         })?;
         for note in &verified.notes {
-            output::tell(&format!("note: {note}"));
+            output::eprint_line(&format!("note: {note}"));
         }
-        self.print.print(&Checked::of(verified, self.path.display().to_string()))
+        self.print.print(&VerifiedLog::of(verified, self.path.display().to_string()))
     }
 }
 
-impl Checked {
+impl VerifiedLog {
     fn of(verified: VerifiedLog, path: String) -> Self {
         let VerifiedLog { files, records, first, last, hash, notes } = verified;
         Self { path, files, records, first, last, hash: hash.to_string(), notes }
     }
 }
 
-impl View for Checked {
+impl View for VerifiedLog {
     fn text(&self, layout: Layout) -> String {
         Fields::new(layout)
             .with("Log", &self.path)

@@ -35,7 +35,7 @@ const DURATION_MAX_S: u64 = 600;
 
 /// Arguments of `operator debug`.
 #[derive(Debug, Args)]
-pub struct Debug {
+pub struct DebugArgs {
     /// Archive to write; defaults to `berth-debug-TIME.tar.gz`
     #[arg(long, short_alias = 'o', value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
@@ -56,12 +56,12 @@ fn seconds(text: &str) -> Result<u64, String> {
     }
 }
 
-impl Debug {
+impl DebugArgs {
     /// Collects, and says where it is.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let time = rfc3339(now_ns()).replace(':', "");
         let path = self.output.clone().unwrap_or_else(|| format!("berth-debug-{time}.tar.gz").into());
-        // Without a server there is nothing to collect: that is said before a file is made.
+        // Without a server there is nothing to collect: fail before a file is created.
         remote.raw("/v1/agent/health", &[]).await?;
         let mut bundle = Bundle::create(&path)?;
         bundle.add("about.json", &about(remote, &time))?;
@@ -78,12 +78,12 @@ impl Debug {
         bundle.add_answer("server/metrics-later.json", remote.raw("/v1/metrics", &[]).await)?;
         let missing = bundle.finish()?;
         if missing > 0 {
-            output::tell(&format!(
+            output::eprint_line(&format!(
                 "{} could not be read: missing.json in it says why",
                 output::count(missing, "part")
             ));
         }
-        output::tell(
+        output::eprint_line(
             "secrets are left out as far as they are recognized; look through it before you pass it on:",
         );
         Ok(output::print(&format!("{}\n", path.display()))?)

@@ -4,69 +4,68 @@ use berth_api::http::KeyringKey;
 use clap::{Args, Subcommand};
 
 use crate::{
-    ask::Ask,
+    confirm::ConfirmArgs,
     failure::{Exit, Failure},
     output::{self, Cell, Column, Layout, Table, View, age, now_ns},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
-/// What there is of roots.
+/// Subcommands of `operator root`.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum RootCommand {
     /// The root keys
     #[command(subcommand)]
-    Keyring(Keyring),
+    Keyring(KeyringCommand),
 }
 
 /// What can be done with root keys.
 #[derive(Debug, Subcommand)]
-pub enum Keyring {
+pub enum KeyringCommand {
     /// List the root keys
-    List(List),
+    List(KeyringListArgs),
     /// Make a new root key the active one; older ones still decrypt what they have encrypted
-    Rotate(Rotate),
+    Rotate(KeyringRotateArgs),
     /// Replace the key-encryption key on all servers: the old one opens nothing any more
-    Rewrap(Rewrap),
+    Rewrap(KeyringRewrapArgs),
     /// Delete a root key that nothing is encrypted with
-    Remove(Remove),
+    Remove(KeyringRemoveArgs),
 }
 
-impl Verb {
-    /// Runs the command.
+impl RootCommand {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
-            Self::Keyring(Keyring::List(list)) => {
+            Self::Keyring(KeyringCommand::List(list)) => {
                 list.show.show(remote, async |remote| remote.root_keys().await).await
             }
-            Self::Keyring(Keyring::Rotate(rotate)) => rotate.run(remote).await,
-            Self::Keyring(Keyring::Rewrap(rewrap)) => rewrap.run(remote).await,
-            Self::Keyring(Keyring::Remove(remove)) => remove.run(remote).await,
+            Self::Keyring(KeyringCommand::Rotate(rotate)) => rotate.run(remote).await,
+            Self::Keyring(KeyringCommand::Rewrap(rewrap)) => rewrap.run(remote).await,
+            Self::Keyring(KeyringCommand::Remove(remove)) => remove.run(remote).await,
         }
     }
 }
 
 /// Arguments of `operator root keyring list`.
 #[derive(Debug, Args)]
-pub struct List {
+pub struct KeyringListArgs {
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
 /// Arguments of `operator root keyring rotate`.
 #[derive(Debug, Args)]
-pub struct Rotate {
+pub struct KeyringRotateArgs {
     /// Re-encrypt all variables with it, in the background; older keys can be removed then
     #[arg(long)]
     full: bool,
 }
 
-impl Rotate {
+impl KeyringRotateArgs {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let key = remote.rotate_root_key(self.full).await?.key;
-        output::tell(&format!("root key {} is active", key.key_id));
+        output::eprint_line(&format!("root key {} is active", key.key_id));
         if self.full {
-            output::tell(
+            output::eprint_line(
                 "variables are being encrypted with it: `berth operator root keyring list -watch` shows how far that is",
             );
         }
@@ -76,31 +75,31 @@ impl Rotate {
 
 /// Arguments of `operator root keyring rewrap`.
 #[derive(Debug, Args)]
-pub struct Rewrap {
+pub struct KeyringRewrapArgs {
     #[command(flatten)]
-    ask: Ask,
+    confirm: ConfirmArgs,
 }
 
-impl Rewrap {
+impl KeyringRewrapArgs {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let keys = remote.root_keys().await?;
         let old: std::collections::BTreeSet<&str> = keys.iter().map(|key| &*key.key_encryption_key).collect();
         let old = old.into_iter().collect::<Vec<_>>().join(", ");
-        output::tell(
+        output::eprint_line(
             "note: snapshots that were taken before need the old key: keep a copy of its file apart from them",
         );
-        self.ask.always("replace key-encryption key", &old, &old)?;
+        self.confirm.always("replace key-encryption key", &old, &old)?;
         let done = remote.rewrap_root_keys().await?;
         for replaced in &done.replaced {
-            output::tell(&format!(
+            output::eprint_line(&format!(
                 "key-encryption key {replaced} opens nothing any more, and is being taken away"
             ));
         }
-        output::tell(&format!(
+        output::eprint_line(&format!(
             "root key {} is active, and variables are being encrypted with it: `berth operator root keyring list -watch`",
             done.key.key_id
         ));
-        output::tell(
+        output::eprint_line(
             "next: berth operator root keyring remove, for each root key that is inactive and has no variables",
         );
         Ok(output::print(&format!("{}\n", done.key.key_encryption_key))?)
@@ -109,15 +108,15 @@ impl Rewrap {
 
 /// Arguments of `operator root keyring remove`.
 #[derive(Debug, Args)]
-pub struct Remove {
+pub struct KeyringRemoveArgs {
     /// The key's id
     #[arg(value_name = "KEY")]
     id: String,
     #[command(flatten)]
-    ask: Ask,
+    confirm: ConfirmArgs,
 }
 
-impl Remove {
+impl KeyringRemoveArgs {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let keys = remote.root_keys().await?;
         let mut like = keys.iter().filter(|key| key.key_id.starts_with(&self.id)).map(|key| &key.key_id);
@@ -130,9 +129,9 @@ impl Remove {
                 return Err(Failure::new(Exit::Usage, format!("several root keys begin with {}", self.id)));
             }
         };
-        self.ask.always("take away root key", id, &self.id)?;
+        self.confirm.always("take away root key", id, &self.id)?;
         remote.remove_root_key(id).await?;
-        output::tell(&format!("root key {id} is taken away"));
+        output::eprint_line(&format!("root key {id} is taken away"));
         Ok(())
     }
 }

@@ -7,18 +7,17 @@ use crate::{
     failure::Failure,
     output::{Column, Fields, Layout, Table, View, sections},
     remote::Remote,
-    show::Show,
+    show::ShowArgs,
 };
 
 /// Arguments of `operator scheduler get`.
 #[derive(Debug, Args)]
-pub struct Get {
+pub struct SchedulerGetArgs {
     #[command(flatten)]
-    show: Show,
+    show: ShowArgs,
 }
 
-impl Get {
-    /// Prints it.
+impl SchedulerGetArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         self.show.show(remote, async |remote| remote.scheduler().await).await
     }

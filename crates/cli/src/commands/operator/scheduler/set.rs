@@ -11,7 +11,7 @@ use crate::{
 
 /// Arguments of `operator scheduler set`.
 #[derive(Debug, Args)]
-pub struct Set {
+pub struct SchedulerSetArgs {
     /// Pack allocations on few nodes, or spread them
     #[arg(long, value_enum, value_name = "ALGORITHM")]
     scheduler_algorithm: Option<Algorithm>,
@@ -47,21 +47,21 @@ enum Algorithm {
     Spread,
 }
 
-impl Set {
+impl SchedulerSetArgs {
     /// Reads, changes and writes it, unless somebody else does so meanwhile.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let before = remote.scheduler().await?;
         let mut config = before.clone();
         self.change(&mut config);
         if config == before {
-            output::tell("nothing to change");
+            output::eprint_line("nothing to change");
             return Ok(());
         }
         if !remote.set_scheduler(&config).await?.updated {
             return Err(Failure::new(Exit::Conflict, "somebody else changed the configuration meanwhile")
                 .help("berth operator scheduler get"));
         }
-        output::tell("the scheduler's configuration is set");
+        output::eprint_line("the scheduler's configuration is set");
         Ok(())
     }
 

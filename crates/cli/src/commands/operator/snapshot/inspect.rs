@@ -10,23 +10,23 @@ use super::read;
 use crate::{
     failure::Failure,
     output::{Fields, Layout, View, rfc3339},
-    show::Print,
+    show::PrintArgs,
 };
 
 /// Arguments of `operator snapshot inspect`.
 #[derive(Debug, Args)]
-pub struct Inspect {
+pub struct SnapshotInspectArgs {
     /// Snapshot file
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
     #[command(flatten)]
-    print: Print,
+    print: PrintArgs,
 }
 
 /// What a saved state is.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Contents {
+struct SnapshotContents {
     file: String,
     bytes: u64,
     /// Where the state stood.
@@ -43,16 +43,16 @@ struct Contents {
     quotas: usize,
 }
 
-impl Inspect {
+impl SnapshotInspectArgs {
     /// Checks it and prints.
     pub fn run(&self) -> Result<(), Failure> {
         let store = read(&self.file)?;
         let bytes = fs::metadata(&self.file)?.len();
-        self.print.print(&Contents::of(&store, self.file.display().to_string(), bytes))
+        self.print.print(&SnapshotContents::of(&store, self.file.display().to_string(), bytes))
     }
 }
 
-impl Contents {
+impl SnapshotContents {
     fn of(store: &Store, file: String, bytes: u64) -> Self {
         Self {
             file,
@@ -70,7 +70,7 @@ impl Contents {
     }
 }
 
-impl View for Contents {
+impl View for SnapshotContents {
     fn text(&self, layout: Layout) -> String {
         Fields::new(layout)
             .with("File", &self.file)

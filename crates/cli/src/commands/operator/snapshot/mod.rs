@@ -17,17 +17,16 @@ use crate::{
 
 /// What can be done with snapshots.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum SnapshotCommand {
     /// Save the state of the cluster to a file
-    Save(save::Save),
+    Save(save::SnapshotSaveArgs),
     /// Replace the state of the cluster with a saved one
-    Restore(restore::Restore),
+    Restore(restore::SnapshotRestoreArgs),
     /// Check a saved state, and say what is in it
-    Inspect(inspect::Inspect),
+    Inspect(inspect::SnapshotInspectArgs),
 }
 
-impl Verb {
-    /// Runs the command.
+impl SnapshotCommand {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match self {
             Self::Save(save) => block_on(save.run(&global.remote()?)),

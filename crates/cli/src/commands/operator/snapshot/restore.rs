@@ -6,14 +6,14 @@ use berth_api::http::SnapshotRestored;
 use clap::{Args, ValueHint};
 
 use super::read;
-use crate::{ask::Ask, failure::Failure, output, remote::Remote};
+use crate::{confirm::ConfirmArgs, failure::Failure, output, remote::Remote};
 
 /// Tokens that are named of those that come back.
 const RETURNING_SHOWN_MAX: usize = 16;
 
 /// Arguments of `operator snapshot restore`.
 #[derive(Debug, Args)]
-pub struct Restore {
+pub struct SnapshotRestoreArgs {
     /// Snapshot file
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
@@ -21,26 +21,26 @@ pub struct Restore {
     #[arg(long)]
     revive_tokens: bool,
     #[command(flatten)]
-    ask: Ask,
+    confirm: ConfirmArgs,
 }
 
-impl Restore {
+impl SnapshotRestoreArgs {
     /// Checks the file, asks, and restores.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let store = read(&self.file)?;
         let (jobs, allocs) = (store.jobs().len(), store.allocs().len());
         let file = self.file.display().to_string();
-        let deed = format!(
+        let action = format!(
             "replace the state of the cluster at {} with {} and {} of",
             remote.address(),
             output::count(jobs, "job"),
             output::count(allocs, "allocation"),
         );
-        self.ask.always(&deed, &file, &file)?;
+        self.confirm.always(&action, &file, &file)?;
         let restored = remote.restore(&self.file, self.revive_tokens).await?;
-        output::tell(&format!("the state of {file} is restored; agents are reconnecting"));
+        output::eprint_line(&format!("the state of {file} is restored; agents are reconnecting"));
         note_tokens(&restored);
-        output::tell("next: berth node status");
+        output::eprint_line("next: berth node status");
         Ok(())
     }
 }
@@ -51,14 +51,14 @@ fn note_tokens(restored: &SnapshotRestored) {
     if let Some(count) = Some(*tokens_returned_count).filter(|count| *count > 0) {
         let shown: Vec<&str> = tokens_returned.iter().take(RETURNING_SHOWN_MAX).map(String::as_str).collect();
         let rest = if count > shown.len() as u64 { ", ..." } else { "" };
-        output::tell(&format!(
+        output::eprint_line(&format!(
             "note: {} in it that the cluster did not have is good again: delete those that were revoked: {}{rest}",
             output::count(usize::try_from(count).unwrap_or(usize::MAX), "token"),
             shown.join(", ")
         ));
     }
     if *tokens_still_revoked > 0 {
-        output::tell(&format!(
+        output::eprint_line(&format!(
             "note: {} in it that was revoked since stays revoked: --revive-tokens has them be good again",
             output::count(usize::try_from(*tokens_still_revoked).unwrap_or(usize::MAX), "token"),
         ));

@@ -17,13 +17,13 @@ use crate::{
 
 /// Arguments of `operator snapshot save`.
 #[derive(Debug, Args)]
-pub struct Save {
+pub struct SnapshotSaveArgs {
     /// File to write, which must not exist yet; defaults to `berth-TIME.snap`
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
 }
 
-impl Save {
+impl SnapshotSaveArgs {
     /// Saves it, checks what was saved, and only then gives it its name.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let time = rfc3339(now_ns()).replace(':', "");
@@ -44,10 +44,13 @@ impl Save {
         let store = read(file.path())?;
         file.as_file().sync_all()?;
         file.persist_noclobber(&path).map_err(|error| error.error)?;
-        output::tell(&format!("the state at index {} is saved; look at it, or put it back:", store.index()));
+        output::eprint_line(&format!(
+            "the state at index {} is saved; look at it, or put it back:",
+            store.index()
+        ));
         let shown = path.display();
-        output::tell(&format!("next: berth operator snapshot inspect {shown}"));
-        output::tell(&format!("next: berth operator snapshot restore {shown}"));
+        output::eprint_line(&format!("next: berth operator snapshot inspect {shown}"));
+        output::eprint_line(&format!("next: berth operator snapshot restore {shown}"));
         Ok(output::print(&format!("{shown}\n"))?)
     }
 }

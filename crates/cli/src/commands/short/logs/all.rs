@@ -13,18 +13,18 @@ use tokio::{
     time::{interval, sleep},
 };
 
-use super::lines::Lines;
+use super::lines::LineSplitter;
 use crate::{
     commands::alloc::LogOptions,
     failure::{Exit, Failure},
-    output::{Palette, RawOutput, Tone, clean, short_id, tell},
+    output::{Palette, RawOutput, Tone, clean, eprint_line, short_id},
     remote::Remote,
 };
 
 /// Tasks that are followed at a time: each has a stream of its own.
 const FOLLOWED_MAX: usize = 64;
-/// How often new allocations are looked for.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Between two polls for new allocations.
+const POLL_EVERY: Duration = Duration::from_secs(1);
 /// Lines that wait to be printed.
 const WAITING_MAX: usize = 256;
 /// How often a stream that broke off is taken up again without any progress, and how long after.
@@ -33,39 +33,39 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Ends whatever colour a task has begun.
 const PLAIN: &[u8] = b"\x1b[0m";
 
-/// Who is being read, each until its task has ended.
+/// The streams that are being read, each until its task has ended.
 type Readers = FuturesUnordered<LocalBoxFuture<'static, Result<(), Failure>>>;
 
-/// Whose output is wanted.
-pub(super) enum Whose {
+/// The allocations whose output is printed.
+pub(super) enum LogScope {
     /// The id of a job: of all its allocations.
     Job(String),
     /// That of an allocation.
     Alloc(String),
 }
 
-/// One that prints, or did.
-struct Printer {
+/// An allocation with output.
+struct LogSource {
     id: String,
     /// Without that of its job.
     name: String,
     has_ended: bool,
 }
 
-impl Whose {
+impl LogScope {
     /// Those that there are by now, the oldest first.
-    async fn printers(&self, remote: &Remote) -> Result<Vec<Printer>, Failure> {
+    async fn printers(&self, remote: &Remote) -> Result<Vec<LogSource>, Failure> {
         match self {
-            Self::Job(job) => Ok(allocs(remote, job).await?.iter().map(Printer::of).collect()),
+            Self::Job(job) => Ok(allocs(remote, job).await?.iter().map(LogSource::of).collect()),
             Self::Alloc(alloc) => {
                 let Allocation { id, name, job_id, client_status, .. } = remote.allocation(alloc).await?;
-                Ok(vec![Printer::new(id, &name, &job_id, &client_status)])
+                Ok(vec![LogSource::new(id, &name, &job_id, &client_status)])
             }
         }
     }
 }
 
-impl Printer {
+impl LogSource {
     fn of(alloc: &AllocationStub) -> Self {
         Self::new(alloc.id.clone(), &alloc.name, &alloc.job_id, &alloc.client_status)
     }
@@ -82,14 +82,14 @@ impl Printer {
 }
 
 /// A line, and who printed it: its number among all that are followed.
-struct Line {
+struct LogLine {
     source: usize,
     text: Vec<u8>,
 }
 
 /// Whether a job has more to follow than one task's output.
 pub(super) async fn has_several(remote: &Remote, job: &str, options: &LogOptions) -> Result<bool, Failure> {
-    let mut alive = Whose::Job(job.to_owned()).printers(remote).await?;
+    let mut alive = LogScope::Job(job.to_owned()).printers(remote).await?;
     alive.retain(|printer| !printer.has_ended);
     match &alive[..] {
         [] => Ok(false),
@@ -101,33 +101,34 @@ pub(super) async fn has_several(remote: &Remote, job: &str, options: &LogOptions
 /// Prints these streams of what has not ended, and where they are followed, of what comes until all have ended.
 pub(super) async fn print(
     remote: &Remote,
-    whose: &Whose,
+    scope: &LogScope,
     options: &LogOptions,
     streams: &[&'static str],
 ) -> Result<(), Failure> {
     let (lines, mut printed) = mpsc::channel(WAITING_MAX);
-    let mut followed = Followed { lines, streams, seen: BTreeSet::new(), names: Vec::new(), told: false };
-    // Whatever ended before is history, unless it is what was asked for by name.
-    let mut printers = whose.printers(remote).await?;
-    if let Whose::Job(_) = whose {
+    let mut followed =
+        FollowedTasks { lines, streams, seen: BTreeSet::new(), names: Vec::new(), noted: false };
+    // What ended before is not printed, unless it was named.
+    let mut printers = scope.printers(remote).await?;
+    if let LogScope::Job(_) = scope {
         followed.seen.extend(printers.iter().filter(|found| found.has_ended).map(|found| found.id.clone()));
     }
     let mut readers = Readers::new();
-    let mut look = interval(LOOK_EVERY);
+    let mut poll = interval(POLL_EVERY);
     let mut out = RawOutput::stdout();
     loop {
         tokio::select! {
             // What was printed before a reader ended is printed first.
             biased;
-            Some(line) = printed.recv() => out.write(&followed.shown(&line))?,
+            Some(line) = printed.recv() => out.write(&followed.prefixed(&line))?,
             Some(ended) = readers.next() => {
                 if let Err(failure) = ended {
-                    tell(&failure.to_string().trim_end().replace('\n', " "));
+                    eprint_line(&failure.to_string().trim_end().replace('\n', " "));
                 }
             }
-            _ = look.tick() => {
+            _ = poll.tick() => {
                 if options.follows() {
-                    printers = whose.printers(remote).await?;
+                    printers = scope.printers(remote).await?;
                 }
                 for printer in &printers {
                     followed.begin(remote, printer, options, &mut readers).await?;
@@ -141,23 +142,23 @@ pub(super) async fn print(
     }
 }
 
-/// Who is followed.
-struct Followed<'a> {
-    lines: mpsc::Sender<Line>,
+/// The tasks whose output is followed.
+struct FollowedTasks<'a> {
+    lines: mpsc::Sender<LogLine>,
     streams: &'a [&'static str],
     /// Ids of allocations.
     seen: BTreeSet<String>,
     /// As they stand before lines.
     names: Vec<String>,
     /// That there are too many.
-    told: bool,
+    noted: bool,
 }
 
-impl Followed<'_> {
+impl FollowedTasks<'_> {
     async fn begin(
         &mut self,
         remote: &Remote,
-        printer: &Printer,
+        printer: &LogSource,
         options: &LogOptions,
         readers: &mut Readers,
     ) -> Result<(), Failure> {
@@ -165,14 +166,14 @@ impl Followed<'_> {
             return Ok(());
         }
         let tasks = match tasks(remote, &printer.id, options).await {
-            // It was forgotten meanwhile.
+            // It was garbage-collected meanwhile.
             Err(failure) if failure.exit() == Exit::NotFound => Vec::new(),
             tasks => tasks?,
         };
         // One that has more by itself is read once it is alone.
         if !readers.is_empty() && readers.len() + tasks.len() * self.streams.len() > FOLLOWED_MAX {
-            if !std::mem::replace(&mut self.told, true) {
-                tell(&format!(
+            if !std::mem::replace(&mut self.noted, true) {
+                eprint_line(&format!(
                     "more than {FOLLOWED_MAX} streams: the others are read as these end; `berth logs ALLOC` reads one \
                      allocation's"
                 ));
@@ -193,18 +194,18 @@ impl Followed<'_> {
         Ok(())
     }
 
-    fn shown(&self, line: &Line) -> Vec<u8> {
+    fn prefixed(&self, line: &LogLine) -> Vec<u8> {
         let width = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         let name = format!("{:width$} |", self.names[line.source]);
         let palette = Palette::of(&std::io::stdout());
-        let mut shown = palette.paint(&name, Tone::Nth(line.source)).into_bytes();
-        shown.push(b' ');
-        shown.extend_from_slice(&line.text);
+        let mut prefixed = palette.paint(&name, Tone::Nth(line.source)).into_bytes();
+        prefixed.push(b' ');
+        prefixed.extend_from_slice(&line.text);
         if std::io::stdout().is_terminal() {
-            shown.extend_from_slice(PLAIN);
+            prefixed.extend_from_slice(PLAIN);
         }
-        shown.push(b'\n');
-        shown
+        prefixed.push(b'\n');
+        prefixed
     }
 }
 
@@ -215,15 +216,15 @@ async fn read(
     (task, stream): (String, &'static str),
     options: LogOptions,
     source: usize,
-    to: mpsc::Sender<Line>,
+    to: mpsc::Sender<LogLine>,
 ) -> Result<(), Failure> {
-    let (mut lines, mut from, mut tries) = (Lines::default(), None, 0);
+    let (mut lines, mut from, mut tries) = (LineSplitter::default(), None, 0);
     let read = loop {
         let before = from;
-        let read = options.read(&remote, &alloc, (&task, stream), &mut from, async |piece: Vec<u8>| {
-            for text in lines.take(&piece) {
+        let read = options.read(&remote, &alloc, (&task, stream), &mut from, async |chunk: Vec<u8>| {
+            for text in lines.take(&chunk) {
                 // Nobody prints any more: the process is about to end.
-                let _ = to.send(Line { source, text }).await;
+                let _ = to.send(LogLine { source, text }).await;
             }
             Ok(())
         });
@@ -236,11 +237,11 @@ async fn read(
         if !options.follows() || tries >= TRIES_MAX || !may_come_back(&failure) {
             break Err(failure);
         }
-        tell(&format!("{}: trying again", failure.to_string().trim_end().replace('\n', " ")));
+        eprint_line(&format!("{}: trying again", failure.to_string().trim_end().replace('\n', " ")));
         sleep(PAUSE).await;
     };
     if let Some(text) = lines.rest() {
-        let _ = to.send(Line { source, text }).await;
+        let _ = to.send(LogLine { source, text }).await;
     }
     read
 }

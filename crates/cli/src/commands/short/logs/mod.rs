@@ -5,9 +5,9 @@ mod lines;
 
 use clap::Args;
 
-use self::all::Whose;
+use self::all::LogScope;
 use crate::{
-    commands::alloc::{LogOptions, OfJob},
+    commands::alloc::{LogOptions, OfJobArgs},
     complete,
     failure::{Exit, Failure},
     global::Global,
@@ -16,12 +16,12 @@ use crate::{
 
 /// Arguments of `logs`.
 #[derive(Debug, Args)]
-pub struct Logs {
+pub struct LogsArgs {
     /// Id or prefix of a job or an allocation; for a job the logs of all allocations that have not ended are merged
     #[arg(value_name = "JOB|ALLOC", add = complete::jobs_or_allocations())]
     id: String,
     #[command(flatten)]
-    of_job: OfJob,
+    of_job: OfJobArgs,
     #[command(flatten)]
     options: LogOptions,
     /// Standard output and standard error together, each line prefixed with its origin
@@ -29,8 +29,7 @@ pub struct Logs {
     both: bool,
 }
 
-impl Logs {
-    /// Prints it.
+impl LogsArgs {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = global.remote()?;
         block_on(self.print(&remote))
@@ -42,11 +41,11 @@ impl Logs {
             && let Some(job) = self.job(remote).await?
             && all::has_several(remote, &job, &self.options).await?
         {
-            return all::print(remote, &Whose::Job(job), &self.options, &streams).await;
+            return all::print(remote, &LogScope::Job(job), &self.options, &streams).await;
         }
         let alloc = self.of_job.find_either(remote, &self.id).await?;
         if self.both {
-            return all::print(remote, &Whose::Alloc(alloc), &self.options, &streams).await;
+            return all::print(remote, &LogScope::Alloc(alloc), &self.options, &streams).await;
         }
         self.options.print(remote, &alloc).await
     }

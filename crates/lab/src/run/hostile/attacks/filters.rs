@@ -6,7 +6,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::sleep};
 
-use crate::run::{RunError, hostile::ground::Ground};
+use crate::run::{RunError, hostile::attacked_server::AttackedServer};
 
 /// Values that each level of the filter goes through, and levels.
 const VALUES: usize = 40;
@@ -18,7 +18,7 @@ const STAYS: Duration = Duration::from_millis(200);
 const COMES_BACK_AFTER: Duration = Duration::from_secs(1);
 
 /// A job with something to go through.
-pub(super) async fn prepare(ground: &Ground) -> Result<(), RunError> {
+pub(super) async fn prepare(attacked: &AttackedServer) -> Result<(), RunError> {
     let datacenters: Vec<String> = (0..VALUES).map(|number| format!("dc{number}")).collect();
     let job = json!({
         "ID": "many-datacenters",
@@ -26,32 +26,32 @@ pub(super) async fn prepare(ground: &Ground) -> Result<(), RunError> {
         "TaskGroups": [{"Name": "group", "Count": 0, "Tasks": [{"Name": "task", "Driver": "mock_driver"}]}],
     });
     let reason = |reason| RunError::Http { doing: "register a job with many datacenters".to_owned(), reason };
-    ground.register(&job).await.map_err(reason)
+    attacked.register(&job).await.map_err(reason)
 }
 
-/// Asks, hangs up, and asks again.
-pub(super) async fn carry_out(ground: Ground) -> String {
+/// Requests, hangs up, and requests again.
+pub(super) async fn carry_out(attacked: AttackedServer) -> String {
     // A filter that is refused at once is no attack.
-    let shallow = ground.ask(Method::GET, &path(1), &Value::Null).await;
+    let shallow = attacked.request(Method::GET, &path(1), &Value::Null).await;
     let understood = shallow.is_ok_and(|reply| reply.status.is_success());
     let mut clients = JoinSet::new();
     for client in 0..CLIENTS {
-        let ground = ground.clone();
+        let attacked = attacked.clone();
         clients.spawn(async move {
-            let (head, mut asked) = (format!("GET {}", path(DEPTH)), 0_u32);
-            while !ground.is_over() {
-                let connection = ground.http(2 + client, &head).await;
-                asked += u32::from(connection.is_ok());
+            let (head, mut sent) = (format!("GET {}", path(DEPTH)), 0_u32);
+            while !attacked.is_over() {
+                let connection = attacked.http(2 + client, &head).await;
+                sent += u32::from(connection.is_ok());
                 sleep(STAYS).await;
                 drop(connection);
                 sleep(COMES_BACK_AFTER).await;
             }
-            asked
+            sent
         });
     }
-    let asked: u32 = clients.join_all().await.into_iter().sum();
+    let sent: u32 = clients.join_all().await.into_iter().sum();
     format!(
-        "{asked} lists with {DEPTH} nested quantifiers over {VALUES} values; one alone is understood: {understood}"
+        "{sent} lists with {DEPTH} nested quantifiers over {VALUES} values; one alone is understood: {understood}"
     )
 }
 

@@ -1,5 +1,5 @@
 //! Followers of the event stream that read nothing of it, among others that do. A small job is registered again and again, which
-//! all of them follow, and a large one, which fills what is kept for those who are stuck.
+//! all of them follow, and a large one, which fills the buffers for those who are stuck.
 
 use std::{
     pin::pin,
@@ -16,13 +16,13 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep},
 };
 
-use super::{Done, jobs};
+use super::{AttackResult, jobs};
 use crate::run::{
     RunError, Target,
     hostile::{
-        followed::{Account, Followed, Step, Written},
-        gate::Gated,
-        ground::Ground,
+        attacked_server::AttackedServer,
+        follower_log::{FollowStep, FollowSummary, FollowerLog, WrittenChange},
+        gate::GatedStream,
     },
     http::Connection,
 };
@@ -42,43 +42,49 @@ const LARGE_EVERY: Duration = Duration::from_millis(25);
 const GOES_ON: Duration = Duration::from_millis(500);
 /// Until all must know of the last change, from then on.
 const CAUGHT_UP_MAX: Duration = Duration::from_secs(60);
-/// Before a connection is opened in the place of one that broke.
+/// Before a connection is opened to replace one that broke.
 const DIAL_AGAIN: Duration = Duration::from_millis(50);
 
 /// The job that all follow.
-pub(super) async fn prepare(ground: &Ground) -> Result<(), RunError> {
-    register(&mut Connection::open(&ground.target).await?, 0).await.map(|_| ())
+pub(super) async fn prepare(attacked: &AttackedServer) -> Result<(), RunError> {
+    register(&mut Connection::open(&attacked.target).await?, 0).await.map(|_| ())
 }
 
 /// Follows, writes until it is over, and has those that were stuck read again.
-pub(super) async fn carry_out(ground: Ground) -> Done {
-    match attack(&ground).await {
+pub(super) async fn carry_out(attacked: AttackedServer) -> AttackResult {
+    match attack(&attacked).await {
         Ok(done) => done,
         Err(error) => {
-            ground.over().await;
-            let followed = Followed { wrong: vec![error.to_string()], ..Followed::default() };
-            Done { note: "followers of the event stream were stuck".to_owned(), followed: Some(followed) }
+            attacked.over().await;
+            let followed = FollowSummary { wrong: vec![error.to_string()], ..FollowSummary::default() };
+            AttackResult {
+                note: "followers of the event stream were stuck".to_owned(),
+                followed: Some(followed),
+            }
         }
     }
 }
 
-async fn attack(ground: &Ground) -> Result<Done, RunError> {
-    let (reading, stuck) = (ground.part(READING), ground.part(STUCK));
-    let mut writer = Connection::open(&ground.target).await?;
-    let written: Changes = Arc::new(Mutex::new(vec![register(&mut writer, 1).await?]));
+async fn attack(attacked: &AttackedServer) -> Result<AttackResult, RunError> {
+    let (reading, stuck) = (attacked.part(READING), attacked.part(STUCK));
+    let mut writer = Connection::open(&attacked.target).await?;
+    let written: WrittenChanges = Arc::new(Mutex::new(vec![register(&mut writer, 1).await?]));
     let (end, ended) = watch::channel(None);
-    let writing = tokio::spawn(write(ground.clone(), writer, written.clone()));
-    let large = tokio::spawn(write_large(ground.clone()));
+    let writing = tokio::spawn(write(attacked.clone(), writer, written.clone()));
+    let large = tokio::spawn(write_large(attacked.clone()));
     let mut followers = JoinSet::new();
     for number in 0..reading + stuck {
-        let account =
-            Account { from: next_index(&written), was_stuck: number >= reading, ..Account::default() };
-        let follower = Follower { target: ground.target.clone(), account, ended: ended.clone() };
+        let log = FollowerLog {
+            from: next_index(&written),
+            was_stuck: number >= reading,
+            ..FollowerLog::default()
+        };
+        let follower = JobFollower { target: attacked.target.clone(), log, ended: ended.clone() };
         let first = if number < reading {
-            Connection::open(&ground.target).await?
+            Connection::open(&attacked.target).await?
         } else {
             sleep(STUCK_EVERY).await;
-            stuck_connection(ground, number).await?
+            stuck_connection(attacked, number).await?
         };
         followers.spawn(follower.follow(first));
     }
@@ -91,34 +97,38 @@ async fn attack(ground: &Ground) -> Result<Done, RunError> {
         "{reading} followers read {} changes of a small job, {stuck} read nothing, and a job of 0.5 MB changed {larger} times",
         written.len()
     );
-    Ok(Done { note, followed: Some(Followed::of(&written, &accounts)) })
+    Ok(AttackResult { note, followed: Some(FollowSummary::of(&written, &accounts)) })
 }
 
 /// Its gate opens when the attack is over.
-async fn stuck_connection(ground: &Ground, number: u32) -> Result<Connection, RunError> {
+async fn stuck_connection(attacked: &AttackedServer, number: u32) -> Result<Connection, RunError> {
     let failed = |source| RunError::Io { doing: "follow the event stream".to_owned(), source };
-    let stream = ground.silent(2 + (number % 3) as u8).await.map_err(failed)?;
-    let over = ground.clone();
-    Connection::over(&ground.target, Gated::new(stream, async move { over.over().await })).await
+    let stream = attacked.silent(2 + (number % 3) as u8).await.map_err(failed)?;
+    let over = attacked.clone();
+    Connection::over(&attacked.target, GatedStream::new(stream, async move { over.over().await })).await
 }
 
 /// What was written so far, in order.
-type Changes = Arc<Mutex<Vec<Written>>>;
+type WrittenChanges = Arc<Mutex<Vec<WrittenChange>>>;
 
-fn lock(written: &Changes) -> std::sync::MutexGuard<'_, Vec<Written>> {
+fn lock(written: &WrittenChanges) -> std::sync::MutexGuard<'_, Vec<WrittenChange>> {
     written.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The first index that no change has that was acknowledged.
-fn next_index(written: &Changes) -> u64 {
+fn next_index(written: &WrittenChanges) -> u64 {
     lock(written).last().map_or(0, |last| last.index + 1)
 }
 
 /// Registers the small job, one request after the other so that each has an index of its own, until it has been over for a while;
 /// returns the index of the last.
-async fn write(ground: Ground, mut writer: Connection, written: Changes) -> Result<u64, RunError> {
+async fn write(
+    attacked: AttackedServer,
+    mut writer: Connection,
+    written: WrittenChanges,
+) -> Result<u64, RunError> {
     let mut over = pin!(async {
-        ground.over().await;
+        attacked.over().await;
         sleep(GOES_ON).await;
     });
     let mut ticks = interval(REGISTERED_EVERY);
@@ -135,32 +145,32 @@ async fn write(ground: Ground, mut writer: Connection, written: Changes) -> Resu
 }
 
 /// Registers the large job until it is over: how often.
-async fn write_large(ground: Ground) -> u32 {
+async fn write_large(attacked: AttackedServer) -> u32 {
     let mut ticks = interval(LARGE_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (large, mut registered) = (jobs::large(&ground).await, 0);
+    let (large, mut registered) = (jobs::large(&attacked).await, 0);
     for number in 1.. {
         ticks.tick().await;
-        if ground.is_over() {
+        if attacked.is_over() {
             break;
         }
-        registered += u32::from(ground.register(&large(number)).await.is_ok());
+        registered += u32::from(attacked.register(&large(number)).await.is_ok());
     }
     registered
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Registered {
+struct RegisterReply {
     job_modify_index: u64,
 }
 
-async fn register(writer: &mut Connection, number: u32) -> Result<Written, RunError> {
+async fn register(writer: &mut Connection, number: u32) -> Result<WrittenChange, RunError> {
     let body = json!({ "Job": job(number) }).to_string().into();
     let at = Instant::now();
-    let reply = writer.ask(Method::PUT, "/v1/jobs", body).await?;
-    let Registered { job_modify_index: index } = serde_json::from_slice(&reply).map_err(unreadable)?;
-    Ok(Written { index, at })
+    let reply = writer.request(Method::PUT, "/v1/jobs", body).await?;
+    let RegisterReply { job_modify_index: index } = serde_json::from_slice(&reply).map_err(unreadable)?;
+    Ok(WrittenChange { index, at })
 }
 
 fn job(number: u32) -> Value {
@@ -179,9 +189,9 @@ fn unreadable(error: serde_json::Error) -> RunError {
 /// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct Line {
+struct JobEventLine {
     index: u64,
-    events: Vec<Event>,
+    events: Vec<JobEvent>,
     /// More lines of this index follow.
     more: bool,
     error: String,
@@ -190,23 +200,23 @@ struct Line {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Event {
+struct JobEvent {
     #[serde(rename = "Type")]
     kind: String,
     key: String,
 }
 
 /// One who follows changes of jobs.
-struct Follower {
+struct JobFollower {
     target: Target,
-    account: Account,
+    log: FollowerLog,
     /// The index of the last change, once that is written.
     ended: watch::Receiver<Option<u64>>,
 }
 
-impl Follower {
+impl JobFollower {
     /// Follows on that connection, and on others once it has ended, until the last change is known.
-    async fn follow(mut self, first: Connection) -> Account {
+    async fn follow(mut self, first: Connection) -> FollowerLog {
         let mut ended = self.ended.clone();
         let late = async move {
             let _ = ended.wait_for(Option::is_some).await;
@@ -215,15 +225,15 @@ impl Follower {
         tokio::select! {
             () = self.follow_on(first) => {}
             () = late => {
-                let told = || format!("it was still behind {CAUGHT_UP_MAX:?} later");
-                self.account.failed.get_or_insert_with(told);
+                let received = || format!("it was still behind {CAUGHT_UP_MAX:?} later");
+                self.log.failed.get_or_insert_with(received);
             }
         }
-        self.account
+        self.log
     }
 
     async fn follow_on(&mut self, first: Connection) {
-        let (mut open, mut from) = (Some(first), self.account.from);
+        let (mut open, mut from) = (Some(first), self.log.from);
         loop {
             let connection = match open.take() {
                 Some(connection) => Ok(connection),
@@ -232,7 +242,7 @@ impl Follower {
             match self.read(connection, &mut from).await {
                 Ok(()) => return,
                 // Where it broke off it is taken up again.
-                Err(error) => self.account.failed = Some(error.to_string()),
+                Err(error) => self.log.failed = Some(error.to_string()),
             }
             sleep(DIAL_AGAIN).await;
         }
@@ -244,26 +254,26 @@ impl Follower {
         connection: Result<Connection, RunError>,
         from: &mut u64,
     ) -> Result<(), RunError> {
-        // Those who read are told of what they follow and no more.
-        let key = if self.account.was_stuck { "" } else { ":followed" };
+        // Those who read receive what they follow and no more.
+        let key = if self.log.was_stuck { "" } else { ":followed" };
         let mut lines = connection?.lines(&format!("/v1/event/stream?topic=Job{key}&index={from}")).await?;
         let mut ended = self.ended.clone();
         loop {
-            if (*ended.borrow_and_update()).is_some_and(|last| self.account.knows(last)) {
+            if (*ended.borrow_and_update()).is_some_and(|last| self.log.knows(last)) {
                 return Ok(());
             }
             let line = tokio::select! {
                 line = lines.next() => line?,
                 _ = ended.changed() => continue,
             };
-            let line: Line = serde_json::from_slice(&line).map_err(unreadable)?;
+            let line: JobEventLine = serde_json::from_slice(&line).map_err(unreadable)?;
             if line.error.is_empty() {
                 self.take(&line);
                 *from = (*from).max(line.index + u64::from(!line.more));
             } else {
                 let state = self.state().await?;
                 *from = line.resume_index;
-                self.account.steps.push(Step::Resumed { from: *from, state });
+                self.log.steps.push(FollowStep::Resumed { from: *from, state });
                 return Err(RunError::Http {
                     doing: "follow the event stream".to_owned(),
                     reason: line.error,
@@ -272,17 +282,17 @@ impl Follower {
         }
     }
 
-    fn take(&mut self, line: &Line) {
+    fn take(&mut self, line: &JobEventLine) {
         // The status of a job changes at an index of its own.
-        let told = line.events.iter().filter(|event| event.key == FOLLOWED && event.kind == REGISTERED);
+        let received = line.events.iter().filter(|event| event.key == FOLLOWED && event.kind == REGISTERED);
         let (index, at) = (line.index, Instant::now());
-        self.account.steps.extend(told.map(|_| Step::Told { index, at }));
+        self.log.steps.extend(received.map(|_| FollowStep::Delivered { index, at }));
     }
 
     /// Up to which change the state has them.
     async fn state(&self) -> Result<u64, RunError> {
         let path = format!("/v1/job/{FOLLOWED}");
-        let (job, _) = Connection::open(&self.target).await?.get::<Registered>(&path).await?;
+        let (job, _) = Connection::open(&self.target).await?.get::<RegisterReply>(&path).await?;
         Ok(job.job_modify_index)
     }
 }

@@ -6,7 +6,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::timeout};
 
-use crate::run::hostile::ground::{Ground, accepted};
+use crate::run::hostile::attacked_server::{AttackedServer, accepted};
 
 /// How often the large job is registered.
 const TIMES: u32 = 1_300;
@@ -16,32 +16,32 @@ const TEXT_BYTES: usize = 100_000;
 /// Groups of the huge job, and allocations of each: as many as a job may have.
 const GROUPS: usize = 1_000;
 const ALLOCS: u32 = 100;
-/// Clients that ask for plans of it, and until they hang up.
+/// Clients that request plans of it, and how long until they hang up.
 const CLIENTS: u32 = 4;
 const STAYS: Duration = Duration::from_millis(500);
 
 /// Registers a job of 0.5 MB again and again: of labels where the server takes that, else of templates.
-pub(super) async fn large_again(ground: Ground) -> String {
-    let (times, mut registered, mut refusal) = (ground.part(TIMES), 0, None);
-    let large = large(&ground).await;
+pub(super) async fn large_again(attacked: AttackedServer) -> String {
+    let (times, mut registered, mut refusal) = (attacked.part(TIMES), 0, None);
+    let large = large(&attacked).await;
     for number in 1..=times {
-        if ground.is_over() {
+        if attacked.is_over() {
             break;
         }
-        match ground.register(&large(number)).await {
+        match attacked.register(&large(number)).await {
             Ok(()) => registered += 1,
             Err(reason) => {
                 refusal.get_or_insert(reason);
             }
         }
     }
-    ground.over().await;
+    attacked.over().await;
     format!("a job of 0.5 MB was registered {registered} times{}", refused(refusal))
 }
 
 /// How a job of 0.5 MB is made, another one for each number; one is registered.
-pub(super) async fn large(ground: &Ground) -> fn(u32) -> Value {
-    let labels_taken = ground.register(&of_labels(0)).await.is_ok();
+pub(super) async fn large(attacked: &AttackedServer) -> fn(u32) -> Value {
+    let labels_taken = attacked.register(&of_labels(0)).await.is_ok();
     if labels_taken { of_labels } else { of_templates }
 }
 
@@ -72,44 +72,44 @@ fn with(mut job: Value, mut task: Value) -> Value {
     job
 }
 
-/// Registers a huge job, and asks for plans of it and hangs up. The job is removed at the end.
-pub(super) async fn huge(ground: Ground) -> String {
-    let groups = ground.part(GROUPS as u32) as usize;
+/// Registers a huge job, and requests plans of it and hangs up. The job is removed at the end.
+pub(super) async fn huge(attacked: AttackedServer) -> String {
+    let groups = attacked.part(GROUPS as u32) as usize;
     let job = huge_job(groups);
     let mut clients = JoinSet::new();
     for _ in 0..CLIENTS {
-        let (ground, job) = (ground.clone(), job.clone());
+        let (attacked, job) = (attacked.clone(), job.clone());
         clients.spawn(async move {
-            let (mut asked, mut refusal) = (0_u32, None);
+            let (mut sent, mut refusal) = (0_u32, None);
             let body = json!({ "Job": job, "Diff": true });
-            while !ground.is_over() {
-                asked += 1;
-                match timeout(STAYS, ground.ask(Method::PUT, "/v1/job/huge/plan", &body)).await {
+            while !attacked.is_over() {
+                sent += 1;
+                match timeout(STAYS, attacked.request(Method::PUT, "/v1/job/huge/plan", &body)).await {
                     Ok(Ok(reply)) if !reply.status.is_success() => refusal = Some(reply.text()),
                     _ => {}
                 }
                 tokio::time::sleep(STAYS).await;
             }
-            (asked, refusal)
+            (sent, refusal)
         });
     }
-    let registered = ground.register(&job).await;
-    let (asked, refusals): (Vec<u32>, Vec<_>) = clients.join_all().await.into_iter().unzip();
+    let registered = attacked.register(&job).await;
+    let (sent, refusals): (Vec<u32>, Vec<_>) = clients.join_all().await.into_iter().unzip();
     let refusal = registered.err().or_else(|| refusals.into_iter().flatten().next());
     // What was accepted is state, and no reader's: an operator takes it out, and its memory with it.
-    let removed = remove(&ground).await;
+    let removed = remove(&attacked).await;
     format!(
         "{} plans of a job of {} allocations were asked for{}{}",
-        asked.iter().sum::<u32>(),
+        sent.iter().sum::<u32>(),
         groups as u32 * ALLOCS,
         refused(refusal),
         removed.err().map_or_else(String::new, |reason| format!("; not removed: {reason}"))
     )
 }
 
-/// Stops the huge job for good: the server forgets it once all of it has ended. The reason when it is refused.
-async fn remove(ground: &Ground) -> Result<(), String> {
-    let reply = ground.ask(Method::DELETE, "/v1/job/huge?purge=true", &Value::Null).await;
+/// Stops and purges the huge job: the server deletes it once all of it has ended. The reason when it is refused.
+async fn remove(attacked: &AttackedServer) -> Result<(), String> {
+    let reply = attacked.request(Method::DELETE, "/v1/job/huge?purge=true", &Value::Null).await;
     accepted(&reply.map_err(|error| error.to_string())?)
 }
 

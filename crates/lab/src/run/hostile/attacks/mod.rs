@@ -1,20 +1,20 @@
 //! The attacks: to add one, write its file and its row in [`Attack::LIST`].
 
+mod blocked_reads;
 mod filters;
 mod followers;
 mod frames;
 mod jobs;
 mod reports;
-mod unread;
-mod waiting;
+mod unread_lists;
 
 use crate::run::RunError;
 
-use super::{followed::Followed, ground::Ground};
+use super::{attacked_server::AttackedServer, follower_log::FollowSummary};
 
 /// All of them, on the command line.
 pub(super) const ALL: &str = "all";
-/// What can be asked for.
+/// Values of `--attack`.
 pub(super) const NAMES: &[&str] = &[
     ALL,
     "nested-filters",
@@ -30,14 +30,14 @@ pub(super) const NAMES: &[&str] = &[
 
 /// What an attack has done.
 #[derive(Debug, Default)]
-pub(super) struct Done {
-    /// For people.
+pub(super) struct AttackResult {
+    /// Note for the result.
     pub note: String,
-    /// What followers of the event stream were told meanwhile, where there were any.
-    pub followed: Option<Followed>,
+    /// What followers of the event stream received meanwhile, where there were any.
+    pub followed: Option<FollowSummary>,
 }
 
-impl From<String> for Done {
+impl From<String> for AttackResult {
     fn from(note: String) -> Self {
         Self { note, followed: None }
     }
@@ -46,7 +46,7 @@ impl From<String> for Done {
 /// Something that a reader or a peer does to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attack {
-    /// Lists are asked for with filters whose cost grows exponentially with their depth, by clients that hang up.
+    /// Lists are requested with filters whose cost grows exponentially with their depth, by clients that hang up.
     NestedFilters,
     /// Three addresses open connections without end, each with a read that waits.
     BlockedReads,
@@ -54,7 +54,7 @@ pub(super) enum Attack {
     NamedReads,
     /// Connections to the port of agents hold one frame of the largest size without its last byte.
     UnfinishedFrames,
-    /// Clients ask for large lists and do not read them.
+    /// Clients request large lists and do not read them.
     UnreadLists,
     /// An agent reports thousands of made-up tasks with long texts of each of its allocations, again and again.
     AgentReports,
@@ -86,12 +86,12 @@ impl Attack {
     }
 
     /// What must be there before; it does not count as the attack's.
-    pub async fn prepare(self, ground: &Ground) -> Result<(), RunError> {
+    pub async fn prepare(self, attacked: &AttackedServer) -> Result<(), RunError> {
         match self {
-            Self::NestedFilters => filters::prepare(ground).await,
-            Self::UnreadLists => unread::prepare(ground).await,
-            Self::AgentReports => reports::prepare(ground).await,
-            Self::StuckFollowers => followers::prepare(ground).await,
+            Self::NestedFilters => filters::prepare(attacked).await,
+            Self::UnreadLists => unread_lists::prepare(attacked).await,
+            Self::AgentReports => reports::prepare(attacked).await,
+            Self::StuckFollowers => followers::prepare(attacked).await,
             Self::BlockedReads
             | Self::NamedReads
             | Self::UnfinishedFrames
@@ -101,17 +101,17 @@ impl Attack {
     }
 
     /// Attacks until it is over; says what it did.
-    pub async fn carry_out(self, ground: Ground) -> Done {
+    pub async fn carry_out(self, attacked: AttackedServer) -> AttackResult {
         let note = match self {
-            Self::NestedFilters => filters::carry_out(ground).await,
-            Self::BlockedReads => waiting::of_all_jobs(ground).await,
-            Self::NamedReads => waiting::of_named_jobs(ground).await,
-            Self::UnfinishedFrames => frames::carry_out(ground).await,
-            Self::UnreadLists => unread::carry_out(ground).await,
-            Self::AgentReports => reports::carry_out(ground).await,
-            Self::LargeJobAgain => jobs::large_again(ground).await,
-            Self::HugeJob => jobs::huge(ground).await,
-            Self::StuckFollowers => return followers::carry_out(ground).await,
+            Self::NestedFilters => filters::carry_out(attacked).await,
+            Self::BlockedReads => blocked_reads::of_all_jobs(attacked).await,
+            Self::NamedReads => blocked_reads::of_named_jobs(attacked).await,
+            Self::UnfinishedFrames => frames::carry_out(attacked).await,
+            Self::UnreadLists => unread_lists::carry_out(attacked).await,
+            Self::AgentReports => reports::carry_out(attacked).await,
+            Self::LargeJobAgain => jobs::large_again(attacked).await,
+            Self::HugeJob => jobs::huge(attacked).await,
+            Self::StuckFollowers => return followers::carry_out(attacked).await,
         };
         note.into()
     }

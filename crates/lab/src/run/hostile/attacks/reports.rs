@@ -17,7 +17,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::run::{RunError, hostile::ground::Ground};
+use crate::run::{RunError, hostile::attacked_server::AttackedServer};
 
 /// The agent's datacenter, in which nobody else is.
 const DATACENTER: &str = "hostile";
@@ -28,38 +28,38 @@ const TASKS: u32 = 1_000;
 const TEXT_BYTES: usize = 4_000;
 /// A server that takes nothing more for so long has had enough.
 const WRITE_MAX: Duration = Duration::from_secs(5);
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const POLL_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Deserialize)]
-struct AllocListed {
+struct AllocIdRow {
     #[serde(rename = "ID")]
     id: String,
 }
 
 /// A job for the hostile agent.
-pub(super) async fn prepare(ground: &Ground) -> Result<(), RunError> {
+pub(super) async fn prepare(attacked: &AttackedServer) -> Result<(), RunError> {
     let job = json!({
         "ID": "reported",
         "Datacenters": [DATACENTER],
         "Update": {"MaxParallel": 0},
         "TaskGroups": [{
             "Name": "group",
-            "Count": ground.part(ALLOCS),
+            "Count": attacked.part(ALLOCS),
             "Tasks": [{"Name": "task", "Driver": "mock_driver", "Resources": {"CPU": 10, "MemoryMB": 10}}],
         }],
     });
     let reason = |reason| RunError::Http { doing: "register a job for the hostile agent".to_owned(), reason };
-    ground.register(&job).await.map_err(reason)
+    attacked.register(&job).await.map_err(reason)
 }
 
 /// Says hello, waits until it has allocations, and reports of them until it is over or the server hangs up.
-pub(super) async fn carry_out(ground: Ground) -> String {
+pub(super) async fn carry_out(attacked: AttackedServer) -> String {
     let done = tokio::select! {
-        done = attack(&ground) => done,
-        () = ground.over() => Ok(0),
+        done = attack(&attacked) => done,
+        () = attacked.over() => Ok(0),
     };
-    ground.over().await;
-    let tasks = ground.part(TASKS);
+    attacked.over().await;
+    let tasks = attacked.part(TASKS);
     match done {
         Ok(_) => format!("an agent reported {tasks} tasks of each allocation again and again"),
         Err((sent, error)) => {
@@ -70,16 +70,16 @@ pub(super) async fn carry_out(ground: Ground) -> String {
     }
 }
 
-async fn attack(ground: &Ground) -> Result<u64, (u64, String)> {
+async fn attack(attacked: &AttackedServer) -> Result<u64, (u64, String)> {
     let failed = |sent: u64| move |error: String| (sent, error);
-    let mut stream = connected(ground).await.map_err(failed(0))?;
-    let allocs = allocs(ground).await.map_err(failed(0))?;
+    let mut stream = connected(attacked).await.map_err(failed(0))?;
+    let allocs = allocs(attacked).await.map_err(failed(0))?;
     let mut sent = 0;
     loop {
         for alloc in &allocs {
             let update = Update {
                 seq: sent + 1,
-                allocs: vec![report(alloc, ground.part(TASKS))],
+                allocs: vec![report(alloc, attacked.part(TASKS))],
                 ..Update::default()
             };
             write(&mut stream, Up::Update(update)).await.map_err(failed(sent))?;
@@ -89,8 +89,8 @@ async fn attack(ground: &Ground) -> Result<u64, (u64, String)> {
 }
 
 /// A session that is open.
-async fn connected(ground: &Ground) -> Result<TcpStream, String> {
-    let mut stream = ground.agent(2).await.map_err(|error| error.to_string())?;
+async fn connected(attacked: &AttackedServer) -> Result<TcpStream, String> {
+    let mut stream = attacked.agent(2).await.map_err(|error| error.to_string())?;
     write(&mut stream, Up::Hello(hello())).await?;
     let mut input = BytesMut::new();
     loop {
@@ -105,7 +105,7 @@ async fn connected(ground: &Ground) -> Result<TcpStream, String> {
             }
         }
     }
-    // The server wants a report of all there is, which is nothing.
+    // The server requests a full report, which is empty.
     let update = Update { resync_done: true, ..Update::default() };
     write(&mut stream, Up::Update(update)).await?;
     Ok(stream)
@@ -142,15 +142,15 @@ fn hello() -> Hello {
 }
 
 /// Its allocations, as soon as there are some.
-async fn allocs(ground: &Ground) -> Result<Vec<Vec<u8>>, String> {
+async fn allocs(attacked: &AttackedServer) -> Result<Vec<Vec<u8>>, String> {
     loop {
-        let reply = ground.ask(Method::GET, "/v1/job/reported/allocations", &Value::Null).await;
+        let reply = attacked.request(Method::GET, "/v1/job/reported/allocations", &Value::Null).await;
         let reply = reply.map_err(|error| error.to_string())?;
-        let listed: Vec<AllocListed> = serde_json::from_slice(&reply.body).unwrap_or_default();
+        let listed: Vec<AllocIdRow> = serde_json::from_slice(&reply.body).unwrap_or_default();
         if !listed.is_empty() {
             return Ok(listed.iter().map(|alloc| bytes_of(&alloc.id)).collect());
         }
-        sleep(LOOK_AGAIN).await;
+        sleep(POLL_EVERY).await;
     }
 }
 
