@@ -1,4 +1,4 @@
-//! What people ask of a node's images: which there are, to pull one, to remove one.
+//! Requests of users about a node's images: which there are, to pull one, to remove one.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ const HELD: Duration = Duration::from_secs(10);
 const ANSWER_BYTES_MAX: usize = 2 << 20;
 
 /// Allocations named with an image, and in a refusal.
-const USERS_TOLD_MAX: usize = 64;
+const USERS_LISTED_MAX: usize = 64;
 
 impl Images {
     /// All images of the node. `allocs` holds the directories of allocations.
@@ -42,9 +42,9 @@ impl Images {
     }
 
     /// Begins a pull, or reports how far the one is that is under way.
-    pub(crate) async fn pull_for_people(&self, asked: PullImage) -> Result<Outcome, Refusal> {
-        let name = reference(&asked.name)?;
-        if !asked.always && self.find(&name, None).await.is_some() {
+    pub(crate) async fn pull_for_people(&self, request: PullImage) -> Result<Outcome, Refusal> {
+        let name = reference(&request.name)?;
+        if !request.always && self.find(&name, None).await.is_some() {
             return self.pulled(&name).await;
         }
         let pull = self.join(&name, None);
@@ -70,18 +70,19 @@ impl Images {
 
     async fn pulled(&self, name: &Reference) -> Result<Outcome, Refusal> {
         let (store, name) = (self.puller.store.clone(), name.to_string());
-        let told =
-            spawn_blocking(move || store.find(&name).map(|record| tell(&record, SystemTime::now(), &[])));
-        let image = told.await.map_err(|_| failed(&PANICKED))?;
+        let described =
+            spawn_blocking(move || store.find(&name).map(|record| describe(&record, SystemTime::now(), &[])));
+        let image = described.await.map_err(|_| failed(&PANICKED))?;
         let image = image.ok_or_else(|| failed(&"it was removed again meanwhile"))?;
         let (done_bytes, total_bytes) = (image.bytes, image.bytes);
         Ok(Outcome::ImagePull(ImagePull { done_bytes, total_bytes, image: Some(image) }))
     }
 
     /// Removes an image that no task uses, and the layers that no other has.
-    pub(crate) async fn remove(&self, asked: RemoveImage, allocs: PathBuf) -> Result<Outcome, Refusal> {
+    pub(crate) async fn remove(&self, request: RemoveImage, allocs: PathBuf) -> Result<Outcome, Refusal> {
         // What is on the node's own disk goes by its path.
-        let name = if asked.name.starts_with('/') { asked.name } else { reference(&asked.name)?.to_string() };
+        let name =
+            if request.name.starts_with('/') { request.name } else { reference(&request.name)?.to_string() };
         let store = self.puller.store.clone();
         let removed = spawn_blocking(move || remove(&store, &name, &allocs));
         removed.await.map_err(|_| failed(&PANICKED))?.map(|()| Outcome::Done(Done {}))
@@ -117,9 +118,9 @@ fn so_far(pull: &Arc<Pull>) -> ImagePull {
 }
 
 /// What runs on a node, by the layers that it runs on.
-struct Users(Vec<(AllocId, BTreeSet<Digest>)>);
+struct LayerUsers(Vec<(AllocId, BTreeSet<Digest>)>);
 
-impl Users {
+impl LayerUsers {
     fn find(allocs: &Path) -> Self {
         let of = |(alloc, layers): (String, HashSet<Digest>)| {
             Some((AllocId::from_uuid(&alloc)?, layers.into_iter().collect()))
@@ -137,14 +138,14 @@ impl Users {
 }
 
 fn list(store: &Store, allocs: &Path) -> NodeImages {
-    let users = Users::find(allocs);
+    let users = LayerUsers::find(allocs);
     let all: BTreeMap<String, _> =
         store.all().into_iter().map(|(record, used)| (record.name.clone(), (record, used))).collect();
-    let (disk_bytes, disk_free_bytes) = store.room().unwrap_or_default();
+    let (disk_bytes, disk_free_bytes) = store.disk_space().unwrap_or_default();
     let mut listed = NodeImages { disk_bytes, disk_free_bytes, ..NodeImages::default() };
     let mut bytes = 0;
     for (record, used) in all.values() {
-        let image = tell(record, *used, &users.of(record));
+        let image = describe(record, *used, &users.of(record));
         bytes += image.encoded_len();
         if bytes > ANSWER_BYTES_MAX {
             listed.left_off += 1;
@@ -155,7 +156,7 @@ fn list(store: &Store, allocs: &Path) -> NodeImages {
     listed
 }
 
-pub(super) fn tell(record: &ImageRecord, used: SystemTime, users: &[AllocId]) -> NodeImage {
+pub(super) fn describe(record: &ImageRecord, used: SystemTime, users: &[AllocId]) -> NodeImage {
     let since = used.duration_since(UNIX_EPOCH).unwrap_or_default();
     NodeImage {
         name: record.name.clone(),
@@ -164,7 +165,7 @@ pub(super) fn tell(record: &ImageRecord, used: SystemTime, users: &[AllocId]) ->
         layers: u32::try_from(record.layers.len()).unwrap_or(u32::MAX),
         pulled_ns: record.pulled_ns,
         used_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
-        alloc_ids: users.iter().take(USERS_TOLD_MAX).map(|alloc| alloc.0.to_vec()).collect(),
+        alloc_ids: users.iter().take(USERS_LISTED_MAX).map(|alloc| alloc.0.to_vec()).collect(),
         private: !record.credentials.is_empty(),
     }
 }
@@ -176,7 +177,7 @@ fn remove(store: &Store, name: &str, allocs: &Path) -> Result<(), Refusal> {
         return Err(Refusal::new(RefusalKind::NotFound, why));
     };
     let in_use = store.in_use(|| garbage::mounted(allocs));
-    let users = Users::find(allocs).of(&record);
+    let users = LayerUsers::find(allocs).of(&record);
     if !users.is_empty() {
         let named: Vec<String> =
             users.iter().take(3).map(|alloc| alloc.to_string()[..8].to_owned()).collect();
@@ -214,7 +215,7 @@ mod tests {
         fn image(&self, name: &str, layers: &[&str]) {
             let digests: Vec<Digest> = layers.iter().map(|text| Digest::of(text.as_bytes())).collect();
             for digest in digests.iter().filter(|digest| !self.store.has(**digest)) {
-                self.store.keep(self.store.begin(*digest).expect("begun"), &[]).expect("kept");
+                self.store.commit(self.store.create_layer_dir(*digest).expect("begun"), &[]).expect("kept");
             }
             let layers = digests.iter().map(|digest| digest.bytes().to_vec()).collect();
             let record = ImageRecord { name: name.into(), layers, bytes: 7, ..ImageRecord::default() };
@@ -243,9 +244,9 @@ mod tests {
         let alloc = AllocId([7; 16]);
         world.run(alloc, &["b", "a"]);
         let listed = list(&world.store, &world.allocs());
-        let told: Vec<_> =
+        let described: Vec<_> =
             listed.images.iter().map(|image| (&*image.name, image.layers, image.alloc_ids.len())).collect();
-        assert_eq!(told, [("base", 1, 0), ("web", 2, 1)]);
+        assert_eq!(described, [("base", 1, 0), ("web", 2, 1)]);
         let refusal = remove(&world.store, "web", &world.allocs()).expect_err("refused");
         assert!(refusal.text.contains("in use by allocation 07070707"), "{}", refusal.text);
         remove(&world.store, "base", &world.allocs()).expect("removed");
