@@ -14,13 +14,13 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result};
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 /// An open directory.
 #[derive(Debug)]
 pub(crate) struct Dir {
     fd: OwnedFd,
-    /// For people.
+    /// As errors name it.
     path: PathBuf,
 }
 
@@ -134,13 +134,13 @@ fn empty_once(dir: &OwnedFd, top: &OwnedFd, moved: &mut u64) -> Result<bool> {
     Ok(any)
 }
 
-fn is_dir(dir: &OwnedFd, name: &CStr, told: FileType) -> Result<bool> {
-    match told {
+fn is_dir(dir: &OwnedFd, name: &CStr, listed_type: FileType) -> Result<bool> {
+    match listed_type {
         FileType::Unknown => {
             let found = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
             Ok(FileType::from_raw_mode(found.st_mode) == FileType::Directory)
         }
-        told => Ok(told == FileType::Directory),
+        listed_type => Ok(listed_type == FileType::Directory),
     }
 }
 

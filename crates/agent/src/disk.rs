@@ -10,7 +10,7 @@ use std::thread;
 use prost::Message;
 use rustix::fs::{FallocateFlags, fallocate};
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 const MAGIC: [u8; 4] = *b"BRTH";
 /// Of what is written. Every version up to this one is read.
@@ -23,7 +23,7 @@ const RESERVED_BYTES: u64 = 4 << 10;
 
 /// Waits for the disk that are under way at a time. A journal takes all that wait for it with one write of its own, so that many
 /// take little longer than one.
-const TOGETHER_MAX: usize = 16;
+const PARALLEL_MAX: usize = 16;
 
 /// The largest record that is read.
 const RECORD_BYTES_MAX: u64 = 16 << 20;
@@ -72,7 +72,7 @@ fn decode_known<M: Message + Default>(bytes: &[u8]) -> Result<M, &'static str> {
 
 /// Writes a record so that a crash at any moment, of the machine too, leaves the old one or the new one.
 pub(crate) fn write(dir: &Path, name: &str, message: &impl Message) -> Result<(), Failure> {
-    let record = Unnamed::write(dir, name, message)?;
+    let record = UnnamedRecord::write(dir, name, message)?;
     record.sync()?;
     record.name()?;
     sync_dir(dir).doing(|| format!("write {}", dir.join(name).display()))
@@ -82,17 +82,17 @@ pub(crate) fn write(dir: &Path, name: &str, message: &impl Message) -> Result<()
 /// whatever becomes of this one, and nothing is waited for. After a crash of the machine there may be something that cannot
 /// be read.
 pub(crate) fn write_unsynced(dir: &Path, name: &str, message: &impl Message) -> Result<(), Failure> {
-    Unnamed::write(dir, name, message)?.name()
+    UnnamedRecord::write(dir, name, message)?.name()
 }
 
 /// A record that is written, and does not have its name yet: many can be synced together before they get theirs.
-pub(crate) struct Unnamed {
+pub(crate) struct UnnamedRecord {
     file: File,
     temp: PathBuf,
     path: PathBuf,
 }
 
-impl Unnamed {
+impl UnnamedRecord {
     pub(crate) fn write(dir: &Path, name: &str, message: &impl Message) -> Result<Self, Failure> {
         let (temp, path) = (dir.join(format!("{name}.new")), dir.join(name));
         let written = || {
@@ -111,18 +111,18 @@ impl Unnamed {
         self.file.sync_data().doing(|| format!("write {}", self.path.display()))
     }
 
-    /// Takes the place of what has its name, for those who look. For good only once its directory is synced.
+    /// Renames it over what has its name. Durable only once its directory is synced.
     pub(crate) fn name(self) -> Result<(), Failure> {
         fs::rename(&self.temp, &self.path).doing(|| format!("write {}", self.path.display()))
     }
 }
 
-/// The room that was kept for it stays its own.
+/// The disk space that was reserved for it stays reserved.
 fn open_temp(temp: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(temp)
 }
 
-/// Keeps room on the disk for the next record of this name, so that it can be written though the disk is full by then.
+/// Reserves disk space for the next record of this name, so that it can be written though the disk is full by then.
 pub(crate) fn reserve(dir: &Path, name: &str) -> Result<(), Failure> {
     let temp = dir.join(format!("{name}.new"));
     let reserved = || {
@@ -130,19 +130,19 @@ pub(crate) fn reserve(dir: &Path, name: &str) -> Result<(), Failure> {
         Ok::<_, io::Error>(())
     };
     match reserved() {
-        // A disk that cannot keep room has none to give.
+        // A file system without reservations has nothing to reserve.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
         done => done.doing(|| format!("keep room for {}", dir.join(name).display())),
     }
 }
 
-/// Does what waits for the disk to each of several things, to many at a time. What came of each is answered in their order.
-pub(crate) fn together<T: Sync, R: Send>(things: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+/// Does work that waits for the disk on several items in parallel. The results are in the order of the items.
+pub(crate) fn in_parallel<T: Sync, R: Send>(things: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let all = |things: &[T]| things.iter().map(&work).collect::<Vec<R>>();
     if things.len() < 2 {
         return all(things);
     }
-    let part = things.len().div_ceil(TOGETHER_MAX);
+    let part = things.len().div_ceil(PARALLEL_MAX);
     thread::scope(|scope| {
         let begun: Vec<_> = things
             .chunks(part)
@@ -216,13 +216,13 @@ mod tests {
         for number in [0_usize, 1, 2, 15, 16, 17, 64, 1_000] {
             let things: Vec<usize> = (0..number).collect();
             let threads = std::sync::Mutex::new(std::collections::HashSet::new());
-            let done = together(&things, |thing| {
+            let done = in_parallel(&things, |thing| {
                 threads.lock().expect("no panic").insert(thread::current().id());
                 if thing % 7 == 3 { Err(*thing) } else { Ok(*thing) }
             });
             let expected = things.iter().map(|thing| if thing % 7 == 3 { Err(*thing) } else { Ok(*thing) });
             assert_eq!(done, expected.collect::<Vec<Result<usize, usize>>>());
-            assert!(threads.lock().expect("no panic").len() <= TOGETHER_MAX);
+            assert!(threads.lock().expect("no panic").len() <= PARALLEL_MAX);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Errors of the host: what was being done, and what the kernel said to it.
+//! Errors of the host: what was being done, and what error the kernel returned.
 
 use std::io;
 
@@ -27,7 +27,7 @@ impl Failure {
         self.source.kind() == io::ErrorKind::Unsupported
     }
 
-    /// There is no room on the disk.
+    /// The disk is full.
     pub(crate) fn is_full(&self) -> bool {
         matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
@@ -38,11 +38,11 @@ impl Failure {
 }
 
 /// Says what was being done when something fails.
-pub(crate) trait Doing<T> {
+pub(crate) trait FailureContext<T> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, Failure>;
 }
 
-impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
+impl<T, E: Into<io::Error>> FailureContext<T> for Result<T, E> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, Failure> {
         self.map_err(|error| Failure::new(what(), error))
     }

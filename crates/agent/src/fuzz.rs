@@ -14,7 +14,7 @@ use crate::images::fuzz::{layout, texts};
 use crate::keeper::exec::plan::{ExecPlan, ExecReport, read_message};
 use crate::keeper::plan::{ExitRecord, KeeperPlan, StartRecord};
 use crate::lifecycle::{AllocRecord, Event, GroupCache, Node};
-use crate::logs::{LogPlace, LogReader};
+use crate::logs::{LogPath, LogReader};
 use crate::mountinfo;
 
 /// Bytes that are written over others.
@@ -124,8 +124,8 @@ proptest! {
         for (index, bytes) in &files {
             fs::write(dir.path().join(format!("t.stdout.{index}")), vec![b'x'; *bytes]).expect("written");
         }
-        let place = LogPlace::new(dir.path(), "t", "stdout", 32);
-        let mut reader = LogReader::new(place, offset, from_end);
+        let log_path = LogPath::new(dir.path(), "t", "stdout", 32);
+        let mut reader = LogReader::new(log_path, offset, from_end);
         let mut rounds = 0;
         while let Some(found) = reader.next_piece(piece).expect("read") {
             prop_assert!(!found.data.is_empty() && found.data.len() <= piece);
@@ -140,8 +140,8 @@ proptest! {
 fn what_is_not_damaged_is_understood() {
     let dir = tempfile::tempdir().expect("a directory");
     for which in 0..3 {
-        let told = layout(dir.path(), which, |bytes| bytes);
-        assert!(told.is_ok(), "{told:?}");
+        let parsed = layout(dir.path(), which, |bytes| bytes);
+        assert!(parsed.is_ok(), "{parsed:?}");
     }
     take_up(golden::alloc());
 }

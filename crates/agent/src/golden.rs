@@ -92,7 +92,7 @@ pub(crate) fn alloc() -> AllocRecord {
         index: 6,
         cluster_id: vec![4; 16],
         deserted: false,
-        may_be_there: false,
+        may_exist: false,
     }
 }
 

@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// How an operator says which of the node's addresses is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostNetwork {
-    /// This one.
+    /// This address.
     Address(IpAddr),
     /// The first in a range, as `10.0.0.0/8`.
     Range(IpAddr, u8),
@@ -15,7 +15,7 @@ pub enum HostNetwork {
     Interface(String),
 }
 
-/// By name.
+/// The networks of a node, by name.
 pub type HostNetworks = BTreeMap<String, HostNetwork>;
 
 impl FromStr for HostNetwork {

@@ -28,7 +28,7 @@ mod proc;
 mod program;
 #[cfg(test)]
 mod races;
-mod regular;
+mod regular_file;
 mod resolve;
 mod secrets;
 mod shell;

@@ -5,16 +5,16 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
-/// For this process.
+/// The kernel's list of the mounts of this process.
 const MOUNTS: &str = "/proc/self/mountinfo";
 /// Of a line: where it is mounted.
 const POINT_FIELD: usize = 4;
 
-/// A mount.
+/// One line of `/proc/self/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mount {
+pub(crate) struct MountEntry {
     pub(crate) point: PathBuf,
     /// The type of its filesystem.
     pub(crate) kind: String,
@@ -25,21 +25,21 @@ pub(crate) struct Mount {
 }
 
 /// All that this process sees.
-pub(crate) fn read() -> Result<Vec<Mount>, Failure> {
+pub(crate) fn read() -> Result<Vec<MountEntry>, Failure> {
     Ok(parse(&fs::read(MOUNTS).doing(|| format!("read {MOUNTS}"))?))
 }
 
 /// Lines that are none are left out.
-pub(crate) fn parse(text: &[u8]) -> Vec<Mount> {
+pub(crate) fn parse(text: &[u8]) -> Vec<MountEntry> {
     text.split(|&byte| byte == b'\n').filter_map(mount).collect()
 }
 
-fn mount(line: &[u8]) -> Option<Mount> {
+fn mount(line: &[u8]) -> Option<MountEntry> {
     let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
     // Before it stand six fields and any number of optional ones.
     let dash = fields.iter().skip(6).position(|field| *field == b"-")? + 6;
     let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
-    Some(Mount {
+    Some(MountEntry {
         point: unescaped(fields.get(POINT_FIELD)?),
         kind: text(fields.get(dash + 1)?),
         source: unescaped(fields.get(dash + 2)?).to_string_lossy().into_owned(),
@@ -48,7 +48,7 @@ fn mount(line: &[u8]) -> Option<Mount> {
 }
 
 /// What the filesystem of a path is on: of the mount that holds it, the last where several have the same place.
-pub(crate) fn source_of(path: &Path, mounts: &[Mount]) -> Option<String> {
+pub(crate) fn source_of(path: &Path, mounts: &[MountEntry]) -> Option<String> {
     let holding = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     holding.max_by_key(|mount| mount.point.components().count()).map(|mount| mount.source.clone())
 }
@@ -75,7 +75,7 @@ mod tests {
         let text = br"36 35 98:0 / /mnt/a\040b\134c rw,noatime shared:1 - tmpfs a\040disk rw,size=1k
 nonsense
 25 24 0:22 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct";
-        let mount = |point: &str, kind: &str, source: &str, options: &[&str]| Mount {
+        let mount = |point: &str, kind: &str, source: &str, options: &[&str]| MountEntry {
             point: point.into(),
             kind: kind.into(),
             source: source.into(),

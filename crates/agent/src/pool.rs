@@ -1,9 +1,9 @@
-//! Numbers that are given out, each to one holder at a time.
+//! A pool of numbers, each with one holder at a time.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Which are free. One that was given back is the last to be given again: who had it may still be spoken to.
+/// The free numbers. One that was released is reused last: its former holder may still be contacted under it.
 #[derive(Debug)]
 pub(crate) struct Pool {
     range: Range<u32>,
@@ -32,7 +32,7 @@ impl Pool {
         Some(free)
     }
 
-    pub(crate) fn give_back(&mut self, number: u32) {
+    pub(crate) fn release(&mut self, number: u32) {
         self.used.remove(&number);
     }
 
@@ -53,7 +53,7 @@ mod tests {
         let mut pool = Pool::new(2..7);
         assert!(pool.take(3));
         assert_eq!([4, 5, 6].map(Some), [pool.next(), pool.next(), pool.next()]);
-        pool.give_back(5);
+        pool.release(5);
         assert_eq!([Some(2), Some(5), None], [pool.next(), pool.next(), pool.next()]);
         assert_eq!(pool.used(), 5);
     }

@@ -1,4 +1,4 @@
-//! Programs of the host that the agent asks something: each has so long to answer, with all that it starts.
+//! Runs programs of the host for their output, each with a timeout that includes all that it starts.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,11 +12,11 @@ use nix::unistd::Pid;
 use rustix::io::ioctl_fionbio;
 use rustix::process::{PidfdFlags, pidfd_open};
 
-/// Of what a program says on either output; the rest is read and dropped.
-const SAID_BYTES_MAX: usize = 64 << 10;
+/// The most that is stored of either output of a program; the rest is read and dropped.
+const OUTPUT_BYTES_MAX: usize = 64 << 10;
 
-/// What a program said, and how it ended.
-pub(crate) struct Said {
+/// What a program wrote, and how it ended.
+pub(crate) struct ProgramOutput {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
@@ -27,39 +27,40 @@ pub(crate) struct Said {
 ///
 /// # Errors
 /// When it cannot be started, or has not ended after `at_most`.
-pub(crate) fn run(command: &mut Command, input: &[u8], at_most: Duration) -> io::Result<Said> {
+pub(crate) fn run(command: &mut Command, input: &[u8], at_most: Duration) -> io::Result<ProgramOutput> {
     let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
     command.process_group(0).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
-    let talked = Talk::new(&mut child, input).and_then(|talk| talk.until(&child, Instant::now() + at_most));
-    let talked = talked.and_then(|said| {
-        said.ok_or_else(|| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {at_most:?}")))
+    let result =
+        ProgramIo::new(&mut child, input).and_then(|pipes| pipes.until(&child, Instant::now() + at_most));
+    let result = result.and_then(|output| {
+        output.ok_or_else(|| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {at_most:?}")))
     });
-    if talked.is_err() {
+    if result.is_err() {
         let _ = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
     }
     let status = child.wait()?;
-    let (stdout, stderr) = talked?;
-    Ok(Said { status, stdout, stderr })
+    let (stdout, stderr) = result?;
+    Ok(ProgramOutput { status, stdout, stderr })
 }
 
-/// What passes between the agent and a program. Neither waits for the other forever.
-struct Talk<'a> {
+/// The pipes between the agent and a program. Neither waits for the other forever.
+struct ProgramIo<'a> {
     stdin: Option<ChildStdin>,
     input: &'a [u8],
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
-    said: (Vec<u8>, Vec<u8>),
+    output: (Vec<u8>, Vec<u8>),
 }
 
-impl<'a> Talk<'a> {
+impl<'a> ProgramIo<'a> {
     fn new(child: &mut Child, input: &'a [u8]) -> io::Result<Self> {
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let fds = stdin.iter().map(AsFd::as_fd).chain(stdout.iter().map(AsFd::as_fd));
         for fd in fds.chain(stderr.iter().map(AsFd::as_fd)) {
             ioctl_fionbio(fd, true)?;
         }
-        Ok(Self { stdin, input, stdout, stderr, said: Default::default() })
+        Ok(Self { stdin, input, stdout, stderr, output: Default::default() })
     }
 
     /// Until the program has ended, whatever holds its outputs open after that; none when it has not by then.
@@ -71,11 +72,11 @@ impl<'a> Talk<'a> {
                 return Ok(None);
             }
             let has_ended = self.wait(pidfd.as_fd(), left);
-            self.tell();
-            listen(&mut self.stdout, &mut self.said.0);
-            listen(&mut self.stderr, &mut self.said.1);
+            self.write_input();
+            read_output(&mut self.stdout, &mut self.output.0);
+            read_output(&mut self.stderr, &mut self.output.1);
             if has_ended {
-                return Ok(Some(self.said));
+                return Ok(Some(self.output));
             }
         }
     }
@@ -90,7 +91,7 @@ impl<'a> Talk<'a> {
         poll(&mut fds, timeout).is_ok() && fds[0].any().unwrap_or(false)
     }
 
-    fn tell(&mut self) {
+    fn write_input(&mut self) {
         let Some(stdin) = &mut self.stdin else { return };
         match stdin.write(self.input) {
             Ok(written) => self.input = &self.input[written..],
@@ -104,17 +105,17 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// Takes what has been said so far; an output that is closed is let go.
-fn listen(output: &mut Option<impl Read>, said: &mut Vec<u8>) {
+/// Reads what has been written so far; a pipe that is closed is dropped.
+fn read_output(pipe: &mut Option<impl Read>, output: &mut Vec<u8>) {
     let mut buffer = [0; 4 << 10];
-    while let Some(open) = output {
+    while let Some(open) = pipe {
         match open.read(&mut buffer) {
             Ok(read) if read > 0 => {
-                let room = SAID_BYTES_MAX - said.len();
-                said.extend_from_slice(&buffer[..read.min(room)]);
+                let left = OUTPUT_BYTES_MAX - output.len();
+                output.extend_from_slice(&buffer[..read.min(left)]);
             }
             Err(error) if is_for_later(&error) => return,
-            Ok(_) | Err(_) => *output = None,
+            Ok(_) | Err(_) => *pipe = None,
         }
     }
 }
@@ -127,24 +128,24 @@ fn is_for_later(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, input: &[u8], at_most: Duration) -> io::Result<Said> {
+    fn shell(script: &str, input: &[u8], at_most: Duration) -> io::Result<ProgramOutput> {
         run(Command::new("sh").args(["-c", script]), input, at_most)
     }
 
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn what_is_said_is_heard_up_to_a_limit() {
-        let said = shell("cat; echo wrong >&2; exit 3", b"right", LONG).expect("it ends");
+    fn output_is_read_up_to_a_limit() {
+        let output = shell("cat; echo wrong >&2; exit 3", b"right", LONG).expect("it ends");
         assert_eq!(
-            (said.status.code(), &*said.stdout, &*said.stderr),
+            (output.status.code(), &*output.stdout, &*output.stderr),
             (Some(3), &b"right"[..], &b"wrong\n"[..])
         );
         let much = vec![b'x'; 1 << 20];
-        let said = shell("cat; cat /dev/zero | head -c 1000000 >&2", &much, LONG).expect("it ends");
-        assert_eq!((said.stdout.len(), said.stderr.len()), (SAID_BYTES_MAX, SAID_BYTES_MAX));
-        let said = shell("exec < /dev/null; exit 0", &much, LONG).expect("it ends");
-        assert!(said.status.success(), "it need not read");
+        let output = shell("cat; cat /dev/zero | head -c 1000000 >&2", &much, LONG).expect("it ends");
+        assert_eq!((output.stdout.len(), output.stderr.len()), (OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX));
+        let output = shell("exec < /dev/null; exit 0", &much, LONG).expect("it ends");
+        assert!(output.status.success(), "it need not read");
     }
 
     #[test]
@@ -154,8 +155,8 @@ mod tests {
         let error = error.expect("it is killed");
         assert_eq!((error.kind(), &*error.to_string()), (io::ErrorKind::TimedOut, "no answer within 50ms"));
         // What it leaves behind holds nobody up.
-        let said = shell("sleep 1000 & echo $!", b"", LONG).expect("it ends");
-        let left: i32 = String::from_utf8_lossy(&said.stdout).trim().parse().expect("a pid");
+        let output = shell("sleep 1000 & echo $!", b"", LONG).expect("it ends");
+        let left: i32 = String::from_utf8_lossy(&output.stdout).trim().parse().expect("a pid");
         nix::sys::signal::kill(Pid::from_raw(left), Signal::SIGKILL).expect("killed");
     }
 }

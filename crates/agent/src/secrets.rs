@@ -55,7 +55,7 @@ impl Secrets {
     }
 
     /// What people are not to be shown.
-    pub(crate) fn hidden(&self) -> impl Iterator<Item = Hidden<'_>> {
+    pub(crate) fn hidden(&self) -> impl Iterator<Item = Redaction<'_>> {
         let items =
             self.items.iter().flat_map(|(secret, items)| items.iter().map(move |item| (secret, item)));
         let items =
@@ -67,10 +67,10 @@ impl Secrets {
 }
 
 /// What stands for a value that people are not to be shown, and the value.
-pub(crate) type Hidden<'a> = (String, &'a str);
+pub(crate) type Redaction<'a> = (String, &'a str);
 
 /// A text that people are shown, in which names stand for what is hidden.
-pub(crate) fn hide<'a>(mut text: String, hidden: impl Iterator<Item = Hidden<'a>>) -> String {
+pub(crate) fn hide<'a>(mut text: String, hidden: impl Iterator<Item = Redaction<'a>>) -> String {
     // Values of files often end with a line, and what quotes them does not.
     let hidden = hidden.map(|(name, value)| (name, value.trim()));
     let mut hidden: Vec<_> = hidden.filter(|(_, value)| value.len() >= HIDDEN_BYTES_MIN).collect();
@@ -97,8 +97,8 @@ mod tests {
         assert_eq!(secrets.item("db.user").map(String::as_str), Some("web"));
         assert_eq!(secrets.item("db.a.b").map(String::as_str), Some("dots\n"));
         assert_eq!((secrets.item("db"), secrets.item("db.x"), secrets.item("x.user")), (None, None, None));
-        let told = hide("web: db://hunter22@x refused hunter22, dots".to_owned(), secrets.hidden());
-        assert_eq!(told, "web: <secret.db.url> refused <secret.db.password>, <secret.db.a.b>");
+        let redacted = hide("web: db://hunter22@x refused hunter22, dots".to_owned(), secrets.hidden());
+        assert_eq!(redacted, "web: <secret.db.url> refused <secret.db.password>, <secret.db.a.b>");
         assert!(!format!("{secrets:?}").contains("hunter22"));
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use berth_api::agent::AllocId;
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::keeper::IDS;
 use crate::pool::Pool;
 use crate::program;
@@ -38,11 +38,11 @@ impl Default for UserIdsConfig {
 #[derive(Debug)]
 pub(crate) struct UserIds {
     first: u32,
-    state: Mutex<State>,
+    state: Mutex<AssignedRanges>,
 }
 
 #[derive(Debug)]
-struct State {
+struct AssignedRanges {
     pool: Pool,
     ranges: BTreeMap<AllocId, u32>,
 }
@@ -66,11 +66,11 @@ impl UserIds {
             return Err(Failure::other(doing(), why));
         }
         try_out(first, data_dir, keeper)?;
-        let state = State { pool: Pool::new(0..count), ranges: BTreeMap::new() };
+        let state = AssignedRanges { pool: Pool::new(0..count), ranges: BTreeMap::new() };
         Ok(Self { first, state: Mutex::new(state) })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AssignedRanges> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,7 +103,7 @@ impl UserIds {
     pub(crate) fn end(&self, alloc: AllocId) {
         let mut state = self.state();
         if let Some(number) = state.ranges.remove(&alloc) {
-            state.pool.give_back(number);
+            state.pool.release(number);
         }
     }
 }
@@ -114,11 +114,11 @@ fn try_out(first: u32, data_dir: &Path, keeper: &[String]) -> Result<(), Failure
     let (program, args) = keeper.split_first().ok_or_else(|| Failure::other(doing(), "no keeper"))?;
     let mut command = Command::new(program);
     command.args(args).arg("try-ids").arg(first.to_string()).arg(data_dir).env_clear();
-    let said = program::run(&mut command, b"", TRY_WAIT_MAX).doing(doing)?;
-    if said.status.success() {
+    let output = program::run(&mut command, b"", TRY_WAIT_MAX).doing(doing)?;
+    if output.status.success() {
         return Ok(());
     }
-    Err(Failure::other(doing(), String::from_utf8_lossy(&said.stderr).trim()))
+    Err(Failure::other(doing(), String::from_utf8_lossy(&output.stderr).trim()))
 }
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn each_allocation_has_a_range_until_it_ends() {
-        let state = State { pool: Pool::new(0..2), ranges: BTreeMap::new() };
+        let state = AssignedRanges { pool: Pool::new(0..2), ranges: BTreeMap::new() };
         let ids = UserIds { first: 2 * IDS, state: Mutex::new(state) };
         let alloc = |number| AllocId([number; 16]);
         ids.restore(alloc(1), 3 * IDS);

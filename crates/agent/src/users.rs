@@ -2,7 +2,7 @@
 
 use nix::unistd::{Uid, User};
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 /// The user with this name, or else with this number.
 pub(crate) fn find(name: &str) -> Result<User, Failure> {

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// A directory that tasks may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostVolume {
-    /// Absolute.
+    /// The directory on the host, absolute.
     pub path: PathBuf,
     /// No task may write.
     pub read_only: bool,
@@ -51,8 +51,8 @@ impl MountDir {
 
 /// A directory of the host within a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mount {
-    /// On the host.
+pub struct VolumeMount {
+    /// The path on the host.
     pub source: PathBuf,
     /// Within the task, absolute.
     pub destination: String,
@@ -76,18 +76,22 @@ pub(crate) fn mounts_of(
     group: &GroupSpec,
     task: &TaskSpec,
     volumes: &HostVolumes,
-) -> Result<Vec<Mount>, Failure> {
+) -> Result<Vec<VolumeMount>, Failure> {
     task.volume_mounts.iter().map(|mount| mount_of(group, mount, volumes)).collect()
 }
 
-fn mount_of(group: &GroupSpec, mount: &VolumeMountSpec, volumes: &HostVolumes) -> Result<Mount, Failure> {
+fn mount_of(
+    group: &GroupSpec,
+    mount: &VolumeMountSpec,
+    volumes: &HostVolumes,
+) -> Result<VolumeMount, Failure> {
     let refused = |why: &str| Failure::other(format!("mount the volume {:?}", mount.volume), why);
     let known = group.volumes.iter().find(|volume| volume.name == mount.volume);
-    let asked = known.ok_or_else(|| refused("its group has no host volume of that name"))?;
-    let volume = volumes.get(&asked.source).ok_or_else(|| {
-        refused(&format!("this node has no volume {:?}: start its agent with --host-volumes", asked.source))
+    let request = known.ok_or_else(|| refused("its group has no host volume of that name"))?;
+    let volume = volumes.get(&request.source).ok_or_else(|| {
+        refused(&format!("this node has no volume {:?}: start its agent with --host-volumes", request.source))
     })?;
-    let read_only = asked.read_only || mount.read_only;
+    let read_only = request.read_only || mount.read_only;
     if volume.read_only && !read_only {
         return Err(refused("it is read-only on this node: say `read_only = true`"));
     }
@@ -101,7 +105,7 @@ fn mount_of(group: &GroupSpec, mount: &VolumeMountSpec, volumes: &HostVolumes) -
         }
     };
     let destination = destination(&mount.destination).map_err(refused)?;
-    Ok(Mount { source: volume.path.clone(), destination, read_only, follows_host })
+    Ok(VolumeMount { source: volume.path.clone(), destination, read_only, follows_host })
 }
 
 /// What every container has there already.
@@ -141,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    fn check(mount: &VolumeMountSpec) -> Result<Mount, String> {
+    fn check(mount: &VolumeMountSpec) -> Result<VolumeMount, String> {
         let volume = |name: &str, source: &str| VolumeSpec {
             name: name.into(),
             source: source.into(),
@@ -165,7 +169,7 @@ mod tests {
     fn a_volume_is_mounted_where_the_task_wants_it() {
         let found = check(&mount("data", "./data//in")).expect("mounted");
         let expected = ("/srv", "/data/in", false, false);
-        let Mount { source, destination, read_only, follows_host } = &found;
+        let VolumeMount { source, destination, read_only, follows_host } = &found;
         assert_eq!((source.to_str().unwrap(), destination.as_str(), *read_only, *follows_host), expected);
         let certs = VolumeMountSpec { read_only: true, ..mount("certs", "/certs") };
         assert!(check(&certs).expect("mounted").read_only);

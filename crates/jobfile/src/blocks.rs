@@ -15,4 +15,4 @@ pub(crate) use files::check_inside;
 pub(crate) use identity::check_identities;
 pub(crate) use launch::with_times;
 pub(crate) use secret::check_secrets;
-pub(crate) use service::{Around, check_services, services};
+pub(crate) use service::{ServiceContext, check_services, services};

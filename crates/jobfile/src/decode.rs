@@ -4,9 +4,9 @@
 //! job only counts if the report stays empty.
 
 mod affinity;
+mod as_written;
 mod comparison;
 mod constraint;
-mod given;
 mod group;
 mod job;
 mod name;
@@ -50,7 +50,7 @@ pub(crate) fn hcl_as_given(entries: &[Entry<'_>], report: &Report<'_>) -> Option
     }
     let first = jobs.first()?;
     job::job(first);
-    report.is_sound().then(|| given::job(first))
+    report.is_sound().then(|| as_written::job(first))
 }
 
 /// The job of a JSON document, bare or held as `Job` by an object with a request's other parts.

@@ -25,7 +25,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One mistake, or one thing to know.
+/// One error or warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// How bad it is.
@@ -35,23 +35,23 @@ pub struct Diagnostic {
     /// The file's name, as the caller gave it.
     pub file: String,
     /// Where in the file.
-    pub place: Place,
+    pub location: Location,
     /// What to do about it.
     pub help: Option<String>,
 }
 
-/// Where in its file a mistake stands.
+/// Where in its file an error or warning is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// At this line.
+pub enum Location {
+    /// At a line.
     Line(Excerpt),
     /// At this path of a JSON document, as `Job.TaskGroups[0].Count`.
     Path(String),
-    /// Everywhere.
+    /// The file as a whole.
     File,
 }
 
-impl Place {
+impl Location {
     fn line_and_column(&self) -> Option<(usize, usize)> {
         match self {
             Self::Line(excerpt) => Some((excerpt.line, excerpt.column)),
@@ -64,24 +64,24 @@ impl Diagnostic {
     /// A mistake of a file as a whole.
     pub(crate) fn of_file(file: &str, message: impl Into<String>) -> Self {
         let (severity, file) = (Severity::Error, file.to_owned());
-        Self { severity, message: message.into(), file, place: Place::File, help: None }
+        Self { severity, message: message.into(), file, location: Location::File, help: None }
     }
 }
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", self.severity, self.message)?;
-        let margin = match &self.place {
-            Place::Line(excerpt) => excerpt.line.to_string().len(),
-            Place::Path(_) | Place::File => 1,
+        let margin = match &self.location {
+            Location::Line(excerpt) => excerpt.line.to_string().len(),
+            Location::Path(_) | Location::File => 1,
         };
-        match &self.place {
-            Place::Line(excerpt) => {
+        match &self.location {
+            Location::Line(excerpt) => {
                 writeln!(f, "{:margin$}--> {}:{}:{}", "", self.file, excerpt.line, excerpt.column)?;
                 excerpt.draw(f, margin)?;
             }
-            Place::Path(path) => writeln!(f, "{:margin$}--> {}: {path}", "", self.file)?,
-            Place::File => writeln!(f, "{:margin$}--> {}", "", self.file)?,
+            Location::Path(path) => writeln!(f, "{:margin$}--> {}: {path}", "", self.file)?,
+            Location::File => writeln!(f, "{:margin$}--> {}", "", self.file)?,
         }
         self.help.iter().try_for_each(|help| writeln!(f, "{:margin$} = help: {help}", ""))
     }
@@ -90,16 +90,16 @@ impl fmt::Display for Diagnostic {
 /// All mistakes that were found, at least one, and the warnings beside them; or all warnings, maybe none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Diagnostics {
-    kept: Vec<Diagnostic>,
+    entries: Vec<Diagnostic>,
     omitted: usize,
     unknown_drivers: Vec<String>,
 }
 
 impl Diagnostics {
     /// These, and how many more there are.
-    pub(crate) fn new(mut kept: Vec<Diagnostic>, omitted: usize) -> Self {
-        kept.sort_by_key(|diagnostic| diagnostic.place.line_and_column());
-        Self { kept, omitted, unknown_drivers: Vec::new() }
+    pub(crate) fn new(mut entries: Vec<Diagnostic>, omitted: usize) -> Self {
+        entries.sort_by_key(|diagnostic| diagnostic.location.line_and_column());
+        Self { entries, omitted, unknown_drivers: Vec::new() }
     }
 
     pub(crate) fn with_unknown_drivers(self, unknown_drivers: Vec<String>) -> Self {
@@ -114,27 +114,27 @@ impl Diagnostics {
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.kept.is_empty()
+        self.entries.is_empty()
     }
 
     /// Each, in order of its line, or of discovery where there are no lines.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
-        self.kept.iter()
+        self.entries.iter()
     }
 
-    /// The messages alone, a line each, for clients that have no place for more.
+    /// The messages alone, a line each, for clients that can show no more.
     pub fn messages(&self) -> String {
-        let mut lines: Vec<_> = self.kept.iter().map(|diagnostic| diagnostic.message.clone()).collect();
+        let mut lines: Vec<_> = self.entries.iter().map(|diagnostic| diagnostic.message.clone()).collect();
         if self.omitted > 0 {
             lines.push(format!("and {} more", self.omitted));
         }
         lines.join("\n")
     }
 
-    /// The mistakes alone.
+    /// The errors, without the warnings.
     pub fn errors(&self) -> Self {
         let mut errors = self.clone();
-        errors.kept.retain(|diagnostic| diagnostic.severity == Severity::Error);
+        errors.entries.retain(|diagnostic| diagnostic.severity == Severity::Error);
         errors
     }
 
@@ -146,13 +146,13 @@ impl Diagnostics {
 
 impl From<Diagnostic> for Diagnostics {
     fn from(only: Diagnostic) -> Self {
-        Self { kept: vec![only], ..Self::default() }
+        Self { entries: vec![only], ..Self::default() }
     }
 }
 
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, diagnostic) in self.kept.iter().enumerate() {
+        for (i, diagnostic) in self.entries.iter().enumerate() {
             write!(f, "{}{diagnostic}", if i == 0 { "" } else { "\n" })?;
         }
         if self.omitted > 0 {

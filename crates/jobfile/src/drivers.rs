@@ -9,11 +9,11 @@ mod page;
 mod samples;
 mod table;
 
-pub use self::samples::{DriverSetting, SettingFate, driver_settings};
-use self::table::{DRIVERS, Fate, Form, Setting};
+pub use self::samples::{DriverSetting, SettingSupport, driver_settings};
+use self::table::{DRIVERS, Setting, SettingType, Support};
 use crate::{
     diagnostic::quoted,
-    report::At,
+    report::Position,
     schema::Body,
     suggest::nearest,
     tree::{Entry, Node, Tree},
@@ -35,14 +35,14 @@ pub(crate) fn check(body: &Body<'_>, driver: &str) {
     };
     let of = format!("driver {}", quoted(driver));
     let Some(Tree::Object(entries)) = body.get("config").map(|node| &node.tree) else { return };
-    let scope = Scope { body, of: &of, path: "", settings: known.settings };
+    let scope = SettingScope { body, of: &of, path: "", settings: known.settings };
     scope.check(entries);
     scope.check_needs(known.needs, entries);
     scope.check_pulls(entries);
 }
 
-/// The labels of ports that a task's settings name, each with its place.
-pub(crate) fn ports(body: &Body<'_>, driver: &str) -> Vec<(String, At)> {
+/// The labels of ports that a task's settings name, each with its position.
+pub(crate) fn ports(body: &Body<'_>, driver: &str) -> Vec<(String, Position)> {
     let known = DRIVERS.iter().find(|known| known.names.contains(&driver));
     let names_ports = known.is_some_and(|known| known.settings.iter().any(|setting| setting.name == "ports"));
     let Some(Tree::Object(entries)) = body.get("config").map(|node| &node.tree).filter(|_| names_ports)
@@ -52,7 +52,7 @@ pub(crate) fn ports(body: &Body<'_>, driver: &str) -> Vec<(String, At)> {
     let Some(Tree::List(items)) = find(entries, "ports").map(|entry| &entry.value.tree) else {
         return Vec::new();
     };
-    let scope = Scope { body, of: "", path: "", settings: &[] };
+    let scope = SettingScope { body, of: "", path: "", settings: &[] };
     let label = |(number, item): (usize, &Node<'_>)| match &item.tree {
         Tree::Text(text) if !text.contains(UNKNOWN_YET) => {
             Some((text.to_string(), scope.at(&format!("ports[{number}]"), item.span.into())))
@@ -69,14 +69,14 @@ fn find<'a, 't>(entries: &'a [Entry<'t>], name: &str) -> Option<&'a Entry<'t>> {
 /// Nodes may have drivers that are not Berth's: one that looks like none of its own is theirs to know.
 fn check_name(body: &Body<'_>, driver: &str) {
     let known = DRIVERS.iter().flat_map(|known| known.names.iter().copied());
-    if let Some(meant) = nearest(driver, known).filter(|_| !body.report.knows_driver(driver)) {
+    if let Some(meant) = nearest(driver, known).filter(|_| !body.report.has_driver(driver)) {
         let message = format!("there is no driver {}", quoted(driver));
         body.report.unknown_driver(body.at("driver"), driver, message, format!("did you mean `{meant}`?"));
     }
 }
 
 /// Settings that stand together, in a task's `config` or in a block of it.
-struct Scope<'a> {
+struct SettingScope<'a> {
     body: &'a Body<'a>,
     /// What messages call it.
     of: &'a str,
@@ -85,7 +85,7 @@ struct Scope<'a> {
     settings: &'static [Setting],
 }
 
-impl Scope<'_> {
+impl SettingScope<'_> {
     fn check(&self, entries: &[Entry<'_>]) {
         entries.iter().for_each(|entry| self.check_one(entry));
     }
@@ -127,25 +127,25 @@ impl Scope<'_> {
             return report.note_of_form(at_key(), message, Some(self.instead_of(key)));
         };
         // Clients send many fields that nobody has set.
-        if setting.fate != Fate::Done && entry.value.tree.is_empty() {
+        if setting.support != Support::Supported && entry.value.tree.is_empty() {
             return;
         }
-        match setting.fate {
-            Fate::Done => self.check_value(key, setting.form, &entry.value),
-            Fate::Ignored => {
+        match setting.support {
+            Support::Supported => self.check_value(key, setting.setting_type, &entry.value),
+            Support::Ignored => {
                 let message = format!("{} of {of} is not implemented, ignored", quoted(key));
                 report.warn_of_form(at_key(), &message, "the task runs without it");
             }
-            Fate::Refused(instead) => {
+            Support::Refused(instead) => {
                 let message = format!("{} of {of} is not implemented", quoted(key));
                 report.note_of_form(at_key(), message, Some(instead.to_owned()));
             }
         }
     }
 
-    /// What to write in place of a setting that there is not.
+    /// What to write instead of a setting that does not exist.
     fn instead_of(&self, key: &str) -> String {
-        let done = self.settings.iter().filter(|setting| setting.fate == Fate::Done);
+        let done = self.settings.iter().filter(|setting| setting.support == Support::Supported);
         let names = done.map(|setting| setting.name);
         nearest(key, names.clone()).map_or_else(
             || format!("it has {}", names.collect::<Vec<_>>().join(", ")),
@@ -153,19 +153,19 @@ impl Scope<'_> {
         )
     }
 
-    fn check_value(&self, key: &str, form: Form, value: &Node<'_>) {
-        if let Some(wanted) = mistyped(form, &value.tree) {
+    fn check_value(&self, key: &str, setting_type: SettingType, value: &Node<'_>) {
+        if let Some(wanted) = mistyped(setting_type, &value.tree) {
             if !value.tree.holds_unknown() {
                 let message = format!("{} is {wanted}, not {}", quoted(key), value.tree.kind());
                 self.body.report.error_of_form(self.at(key, value.span.into()), message);
             }
             return;
         }
-        match (form, &value.tree) {
-            (Form::OneOf(words, instead), Tree::Text(word)) if !words.contains(&&**word) => {
+        match (setting_type, &value.tree) {
+            (SettingType::OneOf(words, instead), Tree::Text(word)) if !words.contains(&&**word) => {
                 self.check_word(key, words, instead, value);
             }
-            (Form::WholeOf(least, most), Tree::Int(number)) if !(least..=most).contains(number) => {
+            (SettingType::WholeOf(least, most), Tree::Int(number)) if !(least..=most).contains(number) => {
                 let wanted = match most {
                     i64::MAX => format!("at least {least}"),
                     most => format!("{least} to {most}"),
@@ -173,32 +173,32 @@ impl Scope<'_> {
                 let message = format!("{} is {wanted}, not {number}", quoted(key));
                 self.body.report.error(self.at(key, value.span.into()), message);
             }
-            (Form::Duration | Form::Positive, Tree::Text(text)) => {
-                self.check_duration(key, text, matches!(form, Form::Positive), value);
+            (SettingType::Duration | SettingType::Positive, Tree::Text(text)) => {
+                self.check_duration(key, text, matches!(setting_type, SettingType::Positive), value);
             }
-            (Form::Absolute, Tree::Text(text)) if !is_absolute(text) => {
+            (SettingType::Absolute, Tree::Text(text)) if !is_absolute(text) => {
                 let message = format!("{} is an absolute path, not {}", quoted(key), quoted(text));
                 self.body.report.error(self.at(key, value.span.into()), message);
             }
-            (Form::HostName, Tree::Text(text)) if !is_host_name(text) => {
+            (SettingType::HostName, Tree::Text(text)) if !is_host_name(text) => {
                 let message =
                     format!("{} is up to 64 letters, digits, - and ., not {}", quoted(key), quoted(text));
                 self.body.report.error(self.at(key, value.span.into()), message);
             }
-            (Form::Capabilities(names, instead), Tree::List(items)) => {
+            (SettingType::Capabilities(names, instead), Tree::List(items)) => {
                 for (number, item) in items.iter().enumerate() {
                     self.check_capability(&format!("{key}[{number}]"), (names, instead), item);
                 }
             }
-            (Form::Volumes, Tree::List(items)) => {
+            (SettingType::Volumes, Tree::List(items)) => {
                 items.iter().enumerate().for_each(|(number, item)| self.check_volume(key, number, item));
             }
-            (Form::Blocks(settings), Tree::List(items)) => {
+            (SettingType::Blocks(settings), Tree::List(items)) => {
                 for (number, item) in items.iter().enumerate() {
                     self.check_block(&format!("{key}[{number}]"), key, settings, item);
                 }
             }
-            (Form::Blocks(settings), _) => self.check_block(key, key, settings, value),
+            (SettingType::Blocks(settings), _) => self.check_block(key, key, settings, value),
             _ => {}
         }
     }
@@ -223,7 +223,7 @@ impl Scope<'_> {
         }
     }
 
-    fn check_capability(&self, place: &str, (names, instead): (&[&str], &str), item: &Node<'_>) {
+    fn check_capability(&self, location: &str, (names, instead): (&[&str], &str), item: &Node<'_>) {
         let Tree::Text(text) = &item.tree else { return };
         let lower = text.to_lowercase();
         let name = lower.strip_prefix("cap_").unwrap_or(&lower);
@@ -232,7 +232,7 @@ impl Scope<'_> {
         }
         let help = nearest(name, names.iter().copied())
             .map_or_else(|| instead.to_owned(), |meant| format!("did you mean `{meant}`? {instead}"));
-        let at = self.at(place, item.span.into());
+        let at = self.at(location, item.span.into());
         self.body.report.error_with_help(
             at,
             format!("{} is no capability that it may name", quoted(text)),
@@ -255,32 +255,32 @@ impl Scope<'_> {
         }
     }
 
-    fn check_block(&self, place: &str, key: &str, settings: &'static [Setting], block: &Node<'_>) {
+    fn check_block(&self, location: &str, key: &str, settings: &'static [Setting], block: &Node<'_>) {
         let Tree::Object(entries) = &block.tree else { return };
-        let (of, path) = (format!("{} of {}", quoted(key), self.of), format!("{}{place}.", self.path));
-        let scope = Scope { of: &of, path: &path, settings, ..*self };
+        let (of, path) = (format!("{} of {}", quoted(key), self.of), format!("{}{location}.", self.path));
+        let scope = SettingScope { of: &of, path: &path, settings, ..*self };
         scope.check(entries);
         // What is missing may be there with another name.
         let are_known = entries.iter().all(|entry| settings.iter().any(|known| known.name == entry.key.text));
         for Setting { name, .. } in settings.iter().filter(|setting| setting.is_needed && are_known) {
             if find(entries, name).is_none_or(|entry| entry.value.tree.is_empty()) {
-                let at = self.at(place, block.span.into());
+                let at = self.at(location, block.span.into());
                 report_missing(self.body, at, &of, name);
             }
         }
     }
 
-    /// The place of a setting.
-    fn at(&self, key: &str, span: At) -> At {
+    /// The position of a setting.
+    fn at(&self, key: &str, span: Position) -> Position {
         match self.body.at("config") {
-            At::Path(path) => At::Path(format!("{path}.{}{key}", self.path)),
+            Position::Path(path) => Position::Path(format!("{path}.{}{key}", self.path)),
             _ => span,
         }
     }
 }
 
 /// Of a block that has not all that it needs.
-fn report_missing(body: &Body<'_>, at: At, of: &str, name: &str) {
+fn report_missing(body: &Body<'_>, at: Position, of: &str, name: &str) {
     let help = format!("write `{name} = \"...\"` in it");
     body.report.error_with_help(at, format!("{of} needs {}", quoted(name)), help);
 }
@@ -290,7 +290,7 @@ fn is_absolute(text: &str) -> bool {
     text.is_empty() || text.starts_with('/') || text.contains(UNKNOWN_YET)
 }
 
-/// The same.
+/// Whether the text is a host name, or empty.
 fn is_host_name(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     text.contains(UNKNOWN_YET) || (text.len() <= 64 && text.chars().all(fits))
@@ -305,21 +305,26 @@ fn is_object(tree: &Tree<'_>) -> bool {
 }
 
 /// What a setting should be, when it is something else. Drivers read what stands there: nothing is converted.
-fn mistyped(form: Form, tree: &Tree<'_>) -> Option<&'static str> {
+fn mistyped(setting_type: SettingType, tree: &Tree<'_>) -> Option<&'static str> {
     let is_list = |is_one: fn(&Tree<'_>) -> bool| {
         let Tree::List(items) = tree else { return false };
         items.iter().all(|item| is_one(&item.tree))
     };
-    let (fits, wanted) = match form {
-        Form::Any => (true, ""),
-        Form::Text | Form::Absolute | Form::HostName | Form::OneOf(..) | Form::Duration | Form::Positive => {
-            (is_text(tree), "text")
+    let (fits, wanted) = match setting_type {
+        SettingType::Any => (true, ""),
+        SettingType::Text
+        | SettingType::Absolute
+        | SettingType::HostName
+        | SettingType::OneOf(..)
+        | SettingType::Duration
+        | SettingType::Positive => (is_text(tree), "text"),
+        SettingType::Flag => (matches!(tree, Tree::Bool(_)), "true or false, without quotes"),
+        SettingType::WholeOf(..) => (matches!(tree, Tree::Int(_)), "a whole number, without quotes"),
+        SettingType::Texts | SettingType::Volumes | SettingType::Capabilities(..) => {
+            (is_list(is_text), "a list of texts")
         }
-        Form::Flag => (matches!(tree, Tree::Bool(_)), "true or false, without quotes"),
-        Form::WholeOf(..) => (matches!(tree, Tree::Int(_)), "a whole number, without quotes"),
-        Form::Texts | Form::Volumes | Form::Capabilities(..) => (is_list(is_text), "a list of texts"),
-        Form::Words => (is_list(is_text) || is_text(tree), "a list of texts, or one"),
-        Form::Blocks(_) => (is_list(is_object) || is_object(tree), "a block, or a list of objects"),
+        SettingType::Words => (is_list(is_text) || is_text(tree), "a list of texts, or one"),
+        SettingType::Blocks(_) => (is_list(is_object) || is_object(tree), "a block, or a list of objects"),
     };
     (!fits && !matches!(tree, Tree::Null)).then_some(wanted)
 }

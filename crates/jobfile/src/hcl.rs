@@ -1,9 +1,9 @@
 //! Files in HCL: text to syntax, syntax to values, values to a job or what else a file describes.
 
 mod dynamic;
+mod error;
 mod evaluate;
 mod expression;
-mod fault;
 mod functions;
 mod locals;
 mod operators;
@@ -17,7 +17,7 @@ mod variables;
 use std::collections::BTreeMap;
 
 use crate::{
-    Inputs, Parsed, decode,
+    Inputs, ParsedJob, decode,
     diagnostic::Diagnostics,
     report::Report,
     syntax::{self, Item},
@@ -30,8 +30,8 @@ use scope::{Frame, Scope};
 /// Blocks beside the job that only help to write it.
 const HELPERS: &[&str] = &["variable", "variables", "locals"];
 
-pub(crate) fn parse(source: &str, file: &str, inputs: &Inputs) -> Result<Parsed, Diagnostics> {
-    read(source, file, inputs, decode::hcl).map(Parsed::from)
+pub(crate) fn parse(source: &str, file: &str, inputs: &Inputs) -> Result<ParsedJob, Diagnostics> {
+    read(source, file, inputs, decode::hcl).map(ParsedJob::from)
 }
 
 /// The job as it is given, as JSON.
@@ -73,7 +73,7 @@ pub(crate) fn read<T>(
     };
     let Some(entries) = entries else { return Err(report.into_errors()) };
     if !report.is_sound() {
-        report.expect_gaps();
+        report.expect_missing_values();
     }
     let decoded = decode(&entries, &report);
     report.finish(decoded)

@@ -25,7 +25,7 @@ pub struct Inputs {
 pub(crate) struct GivenText {
     pub name: String,
     pub text: String,
-    /// What messages call the place it comes from.
+    /// Where it comes from, as messages name it.
     pub origin: String,
 }
 

@@ -3,13 +3,13 @@
 pub(crate) mod read;
 pub(crate) mod write;
 
-use crate::{Inputs, Parsed, decode, diagnostic::Diagnostics, report::Report, tree::Node};
+use crate::{Inputs, ParsedJob, decode, diagnostic::Diagnostics, report::Report, tree::Node};
 
 pub use self::write::{group_to_json, head_to_json, to_json};
 
-pub(crate) fn parse(source: &str, file: &str, inputs: &Inputs) -> Result<Parsed, Diagnostics> {
-    let report = Report::new(file, source).with(inputs).leaving_out_unknown_keys();
-    document(report, source, decode::json).map(Parsed::from)
+pub(crate) fn parse(source: &str, file: &str, inputs: &Inputs) -> Result<ParsedJob, Diagnostics> {
+    let report = Report::new(file, source).with(inputs).ignoring_unknown_keys();
+    document(report, source, decode::json).map(ParsedJob::from)
 }
 
 /// Reads a document of which `decode` makes something.

@@ -31,8 +31,8 @@ use std::collections::BTreeMap;
 use berth_model::job::Job;
 
 pub use decode::is_deceptive;
-pub use diagnostic::{Diagnostic, Diagnostics, Excerpt, Place, Severity};
-pub use drivers::{DriverSetting, SettingFate, contains_tasks, driver_settings};
+pub use diagnostic::{Diagnostic, Diagnostics, Excerpt, Location, Severity};
+pub use drivers::{DriverSetting, SettingSupport, contains_tasks, driver_settings};
 pub use excess::{Excess, excess};
 pub use format::format;
 pub use inputs::Inputs;
@@ -52,23 +52,23 @@ pub use tenant::{parse_namespace, parse_node_pool, parse_quota, parse_variable};
 
 use source::Syntax;
 
-/// A job that was read, and what its owner should know about it.
+/// A job that was read, with the warnings about it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Parsed {
+pub struct ParsedJob {
     /// The job.
     pub job: Job,
-    /// What is accepted and changes nothing yet; often none.
+    /// What is accepted and not implemented; often none.
     pub warnings: Diagnostics,
 }
 
-impl From<(Job, Diagnostics)> for Parsed {
+impl From<(Job, Diagnostics)> for ParsedJob {
     fn from((job, warnings): (Job, Diagnostics)) -> Self {
         Self { job, warnings }
     }
 }
 
 /// Reads a job in HCL. `file` is the name that messages give.
-pub fn parse_hcl(source: &str, file: &str, inputs: &Inputs) -> Result<Parsed, Diagnostics> {
+pub fn parse_hcl(source: &str, file: &str, inputs: &Inputs) -> Result<ParsedJob, Diagnostics> {
     hcl::parse(source::checked(source.as_bytes(), file)?, file, inputs)
 }
 
@@ -83,12 +83,12 @@ pub fn parse_hcl_as_given(
 }
 
 /// Reads a job in the JSON of Nomad's API: the job itself, or an object that holds it as `Job`.
-pub fn parse_json(source: &[u8], file: &str) -> Result<Parsed, Diagnostics> {
+pub fn parse_json(source: &[u8], file: &str) -> Result<ParsedJob, Diagnostics> {
     parse_json_with(source, file, &Inputs::default())
 }
 
-/// The same, with what is known of the nodes.
-pub fn parse_json_with(source: &[u8], file: &str, inputs: &Inputs) -> Result<Parsed, Diagnostics> {
+/// The same, with the drivers of the nodes and the caller's namespace.
+pub fn parse_json_with(source: &[u8], file: &str, inputs: &Inputs) -> Result<ParsedJob, Diagnostics> {
     json::parse(source::checked(source, file)?, file, inputs)
 }
 
@@ -98,7 +98,7 @@ pub fn is_json(source: &[u8], file: &str) -> bool {
 }
 
 /// Reads a job in JSON when it looks like JSON or `file` ends in `.json`, else in HCL.
-pub fn parse(source: &[u8], file: &str, inputs: &Inputs) -> Result<Parsed, Diagnostics> {
+pub fn parse(source: &[u8], file: &str, inputs: &Inputs) -> Result<ParsedJob, Diagnostics> {
     let text = source::checked(source, file)?;
     match source::syntax_of(text, file) {
         Syntax::Hcl => hcl::parse(text, file, inputs),

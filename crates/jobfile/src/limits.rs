@@ -8,7 +8,7 @@ pub const DEPTH_MAX: usize = 64;
 pub(crate) const SPLATS_MAX: usize = 8;
 /// Bytes that one value of an expression may take when it is written out, names and texts included.
 pub(crate) const VALUE_BYTES_MAX: u64 = 16 << 20;
-/// Bytes that the evaluation of one file may look at and make, all its expressions together.
+/// Bytes that the evaluation of one file may read and make, in all its expressions.
 pub(crate) const EVALUATION_BYTES_MAX: u64 = 64 << 20;
 /// Variables and locals of one file.
 pub(crate) const VARIABLES_MAX: usize = 10_000;

@@ -1,4 +1,4 @@
-//! Blocks that are plain records of settings: which setting is which field is said once, for reading and for writing.
+//! Blocks that are plain records of settings: which setting is which field is defined once, for reading and for writing.
 
 mod read;
 mod write;

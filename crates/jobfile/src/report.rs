@@ -6,14 +6,14 @@ use berth_model::namespace::NAMESPACE_DEFAULT;
 
 use crate::{
     Inputs,
-    diagnostic::{Diagnostic, Diagnostics, Excerpt, Place, Severity, shown},
+    diagnostic::{Diagnostic, Diagnostics, Excerpt, Location, Severity, shown},
     limits::{BLOCKS_MAX, DIAGNOSTICS_MAX},
     span::Span,
 };
 
-/// Where a mistake is, in the terms of the syntax.
+/// The position of an error or warning, in the terms of the syntax.
 #[derive(Debug, Clone)]
-pub(crate) enum At {
+pub(crate) enum Position {
     /// A part of the text.
     Span(Span),
     /// A path of a JSON document.
@@ -22,13 +22,13 @@ pub(crate) enum At {
     File,
 }
 
-impl From<Span> for At {
+impl From<Span> for Position {
     fn from(span: Span) -> Self {
         Self::Span(span)
     }
 }
 
-/// What was found so far in one source.
+/// The errors and warnings that were found so far in one source.
 #[derive(Debug)]
 pub(crate) struct Report<'s> {
     file: &'s str,
@@ -37,15 +37,15 @@ pub(crate) struct Report<'s> {
     omitted: Cell<usize>,
     warnings: RefCell<Vec<Diagnostic>>,
     /// Unknown keys, where these are warnings.
-    left_out: RefCell<Vec<Diagnostic>>,
-    omitted_left_out: Cell<usize>,
+    ignored_key: RefCell<Vec<Diagnostic>>,
+    omitted_ignored_keys: Cell<usize>,
     /// Whether an unknown key of JSON is a warning instead of a mistake.
-    leaves_out_unknown_keys: bool,
+    ignores_unknown_keys: bool,
     muted: Cell<bool>,
-    /// Whether values are missing.
-    gaps: Cell<bool>,
-    /// Whether warnings are muted, and mistakes are not.
-    warns_not: Cell<bool>,
+    /// Whether expressions had no value, so that parts of the job are unknown.
+    has_missing_values: Cell<bool>,
+    /// Whether warnings are muted; errors are not.
+    mutes_warnings: Cell<bool>,
     blocks: Cell<usize>,
     /// Drivers that nodes have besides those of Berth.
     drivers: &'s [String],
@@ -58,22 +58,22 @@ impl<'s> Report<'s> {
     pub fn new(file: &'s str, source: &'s str) -> Self {
         let (errors, warnings) = (RefCell::default(), RefCell::default());
         let (omitted, muted, blocks) = (Cell::new(0), Cell::new(false), Cell::new(0));
-        let (gaps, warns_not) = (Cell::new(false), Cell::new(false));
+        let (has_missing_values, mutes_warnings) = (Cell::new(false), Cell::new(false));
         let (drivers, unknown_drivers) = (&[][..], RefCell::default());
-        let (left_out, omitted_left_out) = (RefCell::default(), Cell::new(0));
-        let (leaves_out_unknown_keys, namespace) = (false, None);
+        let (ignored_key, omitted_ignored_keys) = (RefCell::default(), Cell::new(0));
+        let (ignores_unknown_keys, namespace) = (false, None);
         Self {
             file,
             source,
             errors,
             omitted,
             warnings,
-            left_out,
-            omitted_left_out,
-            leaves_out_unknown_keys,
+            ignored_key,
+            omitted_ignored_keys,
+            ignores_unknown_keys,
             muted,
-            gaps,
-            warns_not,
+            has_missing_values,
+            mutes_warnings,
             blocks,
             drivers,
             namespace,
@@ -82,16 +82,16 @@ impl<'s> Report<'s> {
     }
 
     /// The same, where an unknown key of JSON is a warning instead of a mistake.
-    pub fn leaving_out_unknown_keys(self) -> Self {
-        Self { leaves_out_unknown_keys: true, ..self }
+    pub fn ignoring_unknown_keys(self) -> Self {
+        Self { ignores_unknown_keys: true, ..self }
     }
 
     /// Whether an unknown key of JSON is a warning instead of a mistake.
-    pub fn leaves_out_unknown_keys(&self) -> bool {
-        self.leaves_out_unknown_keys
+    pub fn ignores_unknown_keys(&self) -> bool {
+        self.ignores_unknown_keys
     }
 
-    /// The same, where this is known of the cluster and of whoever asks.
+    /// The same, with what is known of the cluster and of the caller.
     pub fn with(self, inputs: &'s Inputs) -> Self {
         Self { drivers: &inputs.drivers, namespace: inputs.namespace.as_deref(), ..self }
     }
@@ -102,12 +102,12 @@ impl<'s> Report<'s> {
     }
 
     /// Whether a node has a driver of that name.
-    pub fn knows_driver(&self, name: &str) -> bool {
+    pub fn has_driver(&self, name: &str) -> bool {
         self.drivers.iter().any(|known| known == name)
     }
 
     /// Notes a driver that is a mistake unless a node has it.
-    pub fn unknown_driver(&self, at: At, name: &str, message: String, help: String) {
+    pub fn unknown_driver(&self, at: Position, name: &str, message: String, help: String) {
         if !self.muted.get() {
             self.unknown_drivers.borrow_mut().push(name.to_owned());
         }
@@ -115,23 +115,28 @@ impl<'s> Report<'s> {
     }
 
     /// Notes a mistake that one name or value is by itself.
-    pub fn error_of_form(&self, at: impl Into<At>, message: impl Into<String>) {
+    pub fn error_of_form(&self, at: impl Into<Position>, message: impl Into<String>) {
         self.note_of_form(at.into(), message.into(), None);
     }
 
     /// Notes a mistake.
-    pub fn error(&self, at: impl Into<At>, message: impl Into<String>) {
+    pub fn error(&self, at: impl Into<Position>, message: impl Into<String>) {
         self.note(at.into(), message.into(), None);
     }
 
     /// Notes a mistake, and what to do about it.
-    pub fn error_with_help(&self, at: impl Into<At>, message: impl Into<String>, help: impl Into<String>) {
+    pub fn error_with_help(
+        &self,
+        at: impl Into<Position>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
         self.note(at.into(), message.into(), Some(help.into()));
     }
 
     /// Whether one more block may be opened; reports the first that may not. Blocks that are read again are not counted
     /// again.
-    pub fn admits_block(&self, at: impl FnOnce() -> At) -> bool {
+    pub fn admits_block(&self, at: impl FnOnce() -> Position) -> bool {
         if !self.muted.get() {
             self.blocks.set(self.blocks.get() + 1);
             if self.blocks.get() == BLOCKS_MAX + 1 {
@@ -151,27 +156,27 @@ impl<'s> Report<'s> {
     }
 
     /// From here on values are missing, which has been reported: only what is wrong whatever they are is noted.
-    pub fn expect_gaps(&self) {
-        self.gaps.set(true);
+    pub fn expect_missing_values(&self) {
+        self.has_missing_values.set(true);
     }
 
     /// Does something of which only the mistakes count.
     pub fn without_warnings<T>(&self, then: impl FnOnce() -> T) -> T {
-        let before = self.warns_not.replace(true);
+        let before = self.mutes_warnings.replace(true);
         let result = then();
-        self.warns_not.set(before);
+        self.mutes_warnings.set(before);
         result
     }
 
     /// Notes a mistake, unless it may only be one because other values are missing.
-    pub fn note(&self, at: At, message: String, help: Option<String>) {
-        if !self.gaps.get() {
+    pub fn note(&self, at: Position, message: String, help: Option<String>) {
+        if !self.has_missing_values.get() {
             self.note_of_form(at, message, help);
         }
     }
 
     /// Notes a mistake that one name or value is by itself.
-    pub fn note_of_form(&self, at: At, message: String, help: Option<String>) {
+    pub fn note_of_form(&self, at: Position, message: String, help: Option<String>) {
         if self.muted.get() {
             return;
         }
@@ -184,32 +189,32 @@ impl<'s> Report<'s> {
 
     /// Notes a warning, once however often it comes: a job of a hundred tasks says it a hundred times. Not if it may only
     /// come of other values that are missing.
-    pub fn warn(&self, at: At, message: &str, help: &str) {
-        if !self.gaps.get() {
+    pub fn warn(&self, at: Position, message: &str, help: &str) {
+        if !self.has_missing_values.get() {
             self.warn_of_form(at, message, help);
         }
     }
 
     /// Notes a warning of a name that stands there.
-    pub fn warn_of_form(&self, at: At, message: &str, help: &str) {
-        if !self.warns_not.get() {
+    pub fn warn_of_form(&self, at: Position, message: &str, help: &str) {
+        if !self.mutes_warnings.get() {
             self.add_warning(&self.warnings, at, message, help);
         }
     }
 
-    /// Notes a key that is left out, once however often it comes. The words are made only while there is room for them.
-    pub fn left_out(&self, at: At, words: impl FnOnce() -> (String, String)) {
+    /// Notes a key that is left out, once however often it comes. The message is made only while the list is not full.
+    pub fn ignored_key(&self, at: Position, words: impl FnOnce() -> (String, String)) {
         if self.muted.get() {
             return;
         }
-        if self.left_out.borrow().len() >= DIAGNOSTICS_MAX {
-            return self.omitted_left_out.set(self.omitted_left_out.get() + 1);
+        if self.ignored_key.borrow().len() >= DIAGNOSTICS_MAX {
+            return self.omitted_ignored_keys.set(self.omitted_ignored_keys.get() + 1);
         }
         let (message, help) = words();
-        self.add_warning(&self.left_out, at, &message, &help);
+        self.add_warning(&self.ignored_key, at, &message, &help);
     }
 
-    fn add_warning(&self, all: &RefCell<Vec<Diagnostic>>, at: At, message: &str, help: &str) {
+    fn add_warning(&self, all: &RefCell<Vec<Diagnostic>>, at: Position, message: &str, help: &str) {
         let is_known = all.borrow().iter().any(|known| known.message == message);
         if !is_known && !self.muted.get() {
             let found = self.diagnostic(Severity::Warning, at, message, Some(help));
@@ -217,14 +222,14 @@ impl<'s> Report<'s> {
         }
     }
 
-    fn diagnostic(&self, severity: Severity, at: At, message: &str, help: Option<&str>) -> Diagnostic {
-        let place = match at {
-            At::Span(span) => Place::Line(Excerpt::of(self.source, span.range())),
-            At::Path(path) => Place::Path(shown(&path)),
-            At::File => Place::File,
+    fn diagnostic(&self, severity: Severity, at: Position, message: &str, help: Option<&str>) -> Diagnostic {
+        let location = match at {
+            Position::Span(span) => Location::Line(Excerpt::of(self.source, span.range())),
+            Position::Path(path) => Location::Path(shown(&path)),
+            Position::File => Location::File,
         };
         let (message, help) = (shown(message), help.map(shown));
-        Diagnostic { severity, message, file: self.file.to_owned(), place, help }
+        Diagnostic { severity, message, file: self.file.to_owned(), location, help }
     }
 
     /// Whether further mistakes are only counted: then nobody needs to find good words for them.
@@ -253,8 +258,8 @@ impl<'s> Report<'s> {
             ..Diagnostic::of_file(self.file, "no job in this file")
         };
         let read = read.ok_or_else(missing)?;
-        let warnings = [self.left_out.into_inner(), self.warnings.into_inner()].concat();
-        Ok((read, Diagnostics::new(warnings, self.omitted_left_out.get())))
+        let warnings = [self.ignored_key.into_inner(), self.warnings.into_inner()].concat();
+        Ok((read, Diagnostics::new(warnings, self.omitted_ignored_keys.get())))
     }
 
     /// The mistakes; before them the keys that were left out, as what is missing may stand under one of these, and behind them
@@ -262,8 +267,8 @@ impl<'s> Report<'s> {
     pub fn into_errors(self) -> Diagnostics {
         let drivers = self.unknown_drivers.into_inner();
         let errors =
-            [self.left_out.into_inner(), self.errors.into_inner(), self.warnings.into_inner()].concat();
-        let omitted = self.omitted.get() + self.omitted_left_out.get();
+            [self.ignored_key.into_inner(), self.errors.into_inner(), self.warnings.into_inner()].concat();
+        let omitted = self.omitted.get() + self.omitted_ignored_keys.get();
         Diagnostics::new(errors, omitted).with_unknown_drivers(drivers)
     }
 }

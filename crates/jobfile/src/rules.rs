@@ -29,11 +29,11 @@ pub enum Level {
 pub struct NamespaceRule {
     /// Their names: `*` stands for any text.
     pub pattern: String,
-    /// In one word.
+    /// The rule's level, from its `policy` setting.
     pub level: Option<Level>,
     /// In many, all of [`NAMESPACE_CAPABILITIES`].
     pub capabilities: Vec<String>,
-    /// With their variables.
+    /// The rules for variables of these namespaces.
     pub variables: Vec<VariableRule>,
 }
 
@@ -42,7 +42,7 @@ pub struct NamespaceRule {
 pub struct VariableRule {
     /// Their paths: `*` stands for any text, slashes included.
     pub pattern: String,
-    /// All of [`VARIABLE_CAPABILITIES`].
+    /// Each is one of [`VARIABLE_CAPABILITIES`].
     pub capabilities: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ pub struct VariableRule {
 pub struct HostVolumeRule {
     /// Their names: `*` stands for any text.
     pub pattern: String,
-    /// In one word.
+    /// The rule's level, from its `policy` setting.
     pub level: Option<Level>,
     /// In many, all of [`HOST_VOLUME_CAPABILITIES`].
     pub capabilities: Vec<String>,
@@ -62,7 +62,7 @@ pub struct HostVolumeRule {
 pub struct NodePoolRule {
     /// Their names: `*` stands for any text.
     pub pattern: String,
-    /// In one word.
+    /// The rule's level, from its `policy` setting.
     pub level: Option<Level>,
     /// In many, all of [`NODE_POOL_CAPABILITIES`].
     pub capabilities: Vec<String>,
@@ -71,7 +71,7 @@ pub struct NodePoolRule {
 /// What a policy allows with the cluster as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OperatorRule {
-    /// In one word.
+    /// The rule's level, from its `policy` setting.
     pub level: Option<Level>,
     /// In many, all of [`OPERATOR_CAPABILITIES`].
     pub capabilities: Vec<String>,
@@ -88,11 +88,11 @@ pub struct PolicyRules {
     pub node_pools: Vec<NodePoolRule>,
     /// About servers and agents.
     pub agent: Option<Level>,
-    /// About nodes.
+    /// The level for nodes.
     pub node: Option<Level>,
-    /// About the cluster.
+    /// The rule for the cluster as a whole.
     pub operator: OperatorRule,
-    /// About quotas.
+    /// The level for quotas.
     pub quota: Option<Level>,
     /// About plugins of volumes.
     pub plugin: Option<Level>,

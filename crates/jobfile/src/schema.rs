@@ -2,22 +2,24 @@
 
 mod body;
 mod describe;
-mod kept;
 #[cfg(test)]
 mod meanings;
 #[cfg(test)]
 mod page;
-mod place;
+mod position;
 mod read;
 #[cfg(test)]
 mod since;
+mod stored;
 mod tables;
 mod unenforced;
 mod unknown;
 
 pub(crate) use body::Body;
 pub use describe::definitions;
-pub(crate) use kept::{KEPT_OF_GROUP, KEPT_OF_JOB, KEPT_OF_NETWORK, KEPT_OF_RESOURCES, KEPT_OF_TASK};
+pub(crate) use stored::{
+    STORED_OF_GROUP, STORED_OF_JOB, STORED_OF_NETWORK, STORED_OF_RESOURCES, STORED_OF_TASK,
+};
 pub(crate) use tables::*;
 pub use unenforced::unenforced;
 

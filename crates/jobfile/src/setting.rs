@@ -8,35 +8,35 @@ use crate::{
     diagnostic::quoted,
     limits::SETTING_DEPTH_MAX,
     span::Span,
-    tree::{Entry, Form, Name, Node, Tree},
+    tree::{Entry, EntryKind, Name, Node, Tree},
 };
 
 /// A setting that cannot be kept.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct SettingError {
     pub span: Span,
     pub message: String,
 }
 
 /// Settings by key. A block may stand several times; each time adds a map to its list.
-pub(crate) fn map(entries: &[Entry<'_>]) -> Result<BTreeMap<String, Value>, Fault> {
+pub(crate) fn map(entries: &[Entry<'_>]) -> Result<BTreeMap<String, Value>, SettingError> {
     let settings = members(entries, SETTING_DEPTH_MAX)?;
     Ok(settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }
 
-fn members<'t>(entries: &'t [Entry<'_>], levels: usize) -> Result<BTreeMap<&'t str, Value>, Fault> {
+fn members<'t>(entries: &'t [Entry<'_>], levels: usize) -> Result<BTreeMap<&'t str, Value>, SettingError> {
     let mut map = BTreeMap::new();
-    for Entry { key, form, value } in entries {
+    for Entry { key, kind, value } in entries {
         let before = map.remove(&*key.text);
-        let value = match (form, before) {
-            (Form::Attribute, None) => self::value(value, levels)?,
-            (Form::Block { labels }, None) => Value::List(vec![block(labels, value, levels)?]),
-            (Form::Block { labels }, Some(Value::List(mut blocks))) => {
+        let value = match (kind, before) {
+            (EntryKind::Attribute, None) => self::value(value, levels)?,
+            (EntryKind::Block { labels }, None) => Value::List(vec![block(labels, value, levels)?]),
+            (EntryKind::Block { labels }, Some(Value::List(mut blocks))) => {
                 blocks.push(block(labels, value, levels)?);
                 Value::List(blocks)
             }
             _ => {
-                return Err(Fault {
+                return Err(SettingError {
                     span: key.span,
                     message: format!("{} is given twice", quoted(&key.text)),
                 });
@@ -48,7 +48,7 @@ fn members<'t>(entries: &'t [Entry<'_>], levels: usize) -> Result<BTreeMap<&'t s
 }
 
 /// A block's content; each label is one more level around it.
-fn block(labels: &[Name<'_>], node: &Node<'_>, levels: usize) -> Result<Value, Fault> {
+fn block(labels: &[Name<'_>], node: &Node<'_>, levels: usize) -> Result<Value, SettingError> {
     let levels = deeper(levels, node.span)?;
     match labels.split_first() {
         None => value(node, levels),
@@ -59,7 +59,7 @@ fn block(labels: &[Name<'_>], node: &Node<'_>, levels: usize) -> Result<Value, F
     }
 }
 
-fn value(node: &Node<'_>, levels: usize) -> Result<Value, Fault> {
+fn value(node: &Node<'_>, levels: usize) -> Result<Value, SettingError> {
     Ok(match &node.tree {
         Tree::Null | Tree::Unknown => Value::Null,
         Tree::Bool(value) => Value::Bool(*value),
@@ -80,7 +80,7 @@ fn value(node: &Node<'_>, levels: usize) -> Result<Value, Fault> {
     })
 }
 
-fn deeper(levels: usize, span: Span) -> Result<usize, Fault> {
+fn deeper(levels: usize, span: Span) -> Result<usize, SettingError> {
     let message = || format!("setting is nested more than {SETTING_DEPTH_MAX} levels deep");
-    levels.checked_sub(1).ok_or_else(|| Fault { span, message: message() })
+    levels.checked_sub(1).ok_or_else(|| SettingError { span, message: message() })
 }

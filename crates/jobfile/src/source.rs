@@ -1,7 +1,7 @@
 //! A source before it is read: its size, its encoding and its syntax.
 
 use crate::{
-    diagnostic::{Diagnostic, Diagnostics, Excerpt, Place},
+    diagnostic::{Diagnostic, Diagnostics, Excerpt, Location},
     limits::SOURCE_BYTES_MAX,
 };
 
@@ -40,9 +40,9 @@ pub(crate) fn checked<'s>(source: &'s [u8], file: &str) -> Result<&'s str, Diagn
     };
     let nul = valid.find('\0').map(|at| (at, "this is not text: it has a NUL byte"));
     if let Some((at, message)) = nul.or(broken.map(|message| (valid.len(), message))) {
-        let place = Place::Line(Excerpt::of(valid, at..at + 1));
+        let location = Location::Line(Excerpt::of(valid, at..at + 1));
         let help = encoding_of(source).map(|name| format!("it is in {name}: save it in UTF-8"));
-        return Err(Diagnostic { place, help, ..Diagnostic::of_file(file, message) }.into());
+        return Err(Diagnostic { location, help, ..Diagnostic::of_file(file, message) }.into());
     }
     Ok(valid.strip_prefix('\u{feff}').unwrap_or(valid))
 }

@@ -1,4 +1,4 @@
-//! A place in a source text.
+//! A range of a source text.
 
 use std::ops::Range;
 

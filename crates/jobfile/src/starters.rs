@@ -3,7 +3,7 @@
 /// A job file that runs as it is, and says what to change.
 #[derive(Debug, Clone, Copy)]
 pub struct Starter {
-    /// What it is asked for by.
+    /// The name by which it is chosen.
     pub name: &'static str,
     /// What it makes, in a few words.
     pub about: &'static str,
@@ -33,8 +33,8 @@ pub const STARTERS: &[Starter] = &[
 impl Starter {
     /// The file without its comments.
     pub fn short(&self) -> String {
-        let said = |line: &&str| !line.trim_start().starts_with('#');
-        let lines = self.source.lines().filter(said);
+        let stated = |line: &&str| !line.trim_start().starts_with('#');
+        let lines = self.source.lines().filter(stated);
         let text = lines.fold(String::new(), |text, line| text + line + "\n");
         text.trim_start().to_owned()
     }

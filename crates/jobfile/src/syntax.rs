@@ -1,4 +1,4 @@
-//! HCL's syntax: text to blocks, attributes and expressions, each with its place.
+//! HCL's syntax: text to blocks, attributes and expressions, each with its span.
 //!
 //! Linear in the length of the source, never deeper than [`crate::DEPTH_MAX`], and able to go on after a mistake.
 
@@ -43,17 +43,17 @@ pub(crate) struct Block<'s> {
 #[derive(Debug)]
 pub(crate) struct Expression<'s> {
     pub span: Span,
-    pub kind: Kind<'s>,
+    pub kind: ExpressionKind<'s>,
 }
 
 /// What an expression is.
 #[derive(Debug)]
-pub(crate) enum Kind<'s> {
+pub(crate) enum ExpressionKind<'s> {
     Null,
     Bool(bool),
     Int(i64),
     Float(f64),
-    Template(Vec<Part<'s>>),
+    Template(Vec<StringPart<'s>>),
     List(Vec<Expression<'s>>),
     Object(Vec<(Expression<'s>, Expression<'s>)>),
     /// A word that stands for a value.
@@ -110,7 +110,7 @@ pub(crate) struct Chain<'s> {
     pub rest: Vec<(Operator, Expression<'s>)>,
 }
 
-/// Between two terms.
+/// An operator between two terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operator {
     Or,
@@ -157,14 +157,14 @@ pub(crate) struct For<'s> {
 
 /// A piece of a string.
 #[derive(Debug)]
-pub(crate) enum Part<'s> {
+pub(crate) enum StringPart<'s> {
     Text(Cow<'s, str>),
     /// `${...}`: the expression, and how it is written with its braces.
     Hole(Expression<'s>, Cow<'s, str>),
     /// `%{ if } ... %{ else } ... %{ endif }`
-    If(Box<(Expression<'s>, Vec<Part<'s>>, Vec<Part<'s>>)>),
+    If(Box<(Expression<'s>, Vec<StringPart<'s>>, Vec<StringPart<'s>>)>),
     /// `%{ for } ... %{ endfor }`
-    For(Box<(ForHead<'s>, Vec<Part<'s>>)>),
+    For(Box<(ForHead<'s>, Vec<StringPart<'s>>)>),
 }
 
 /// Reads a file; mistakes go to the report.

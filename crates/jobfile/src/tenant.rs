@@ -16,7 +16,7 @@ use crate::{
 /// # Errors
 /// With all that is wrong with the file.
 pub fn parse_namespace(source: &[u8], file: &str) -> Result<Json, Diagnostics> {
-    parse(source, file, Shape::both(&NAMESPACE, decode::namespace))
+    parse(source, file, TenantFormat::both(&NAMESPACE, decode::namespace))
 }
 
 /// Reads a quota, in HCL or JSON, and gives the JSON of the API.
@@ -24,7 +24,7 @@ pub fn parse_namespace(source: &[u8], file: &str) -> Result<Json, Diagnostics> {
 /// # Errors
 /// With all that is wrong with the file.
 pub fn parse_quota(source: &[u8], file: &str) -> Result<Json, Diagnostics> {
-    parse(source, file, Shape::both(&QUOTA, decode::quota))
+    parse(source, file, TenantFormat::both(&QUOTA, decode::quota))
 }
 
 /// Reads a variable, in HCL or JSON, and gives the JSON of the API.
@@ -32,7 +32,7 @@ pub fn parse_quota(source: &[u8], file: &str) -> Result<Json, Diagnostics> {
 /// # Errors
 /// With all that is wrong with the file.
 pub fn parse_variable(source: &[u8], file: &str) -> Result<Json, Diagnostics> {
-    parse(source, file, Shape::both(&VARIABLE, decode::variable))
+    parse(source, file, TenantFormat::both(&VARIABLE, decode::variable))
 }
 
 /// Reads a node pool, in HCL (a block with its name) or JSON, and gives the JSON of the API.
@@ -40,26 +40,26 @@ pub fn parse_variable(source: &[u8], file: &str) -> Result<Json, Diagnostics> {
 /// # Errors
 /// With all that is wrong with the file.
 pub fn parse_node_pool(source: &[u8], file: &str) -> Result<Json, Diagnostics> {
-    let hcl = (&NODE_POOL_FILE, decode::node_pool_file as Decode);
-    parse(source, file, Shape { hcl, json: (&NODE_POOL, decode::node_pool) })
+    let hcl = (&NODE_POOL_FILE, decode::node_pool_file as DecodeFn);
+    parse(source, file, TenantFormat { hcl, json: (&NODE_POOL, decode::node_pool) })
 }
 
-type Decode = fn(&Body<'_>) -> Json;
+type DecodeFn = fn(&Body<'_>) -> Json;
 
 /// How such a file is written.
-struct Shape {
-    hcl: (&'static Schema, Decode),
-    json: (&'static Schema, Decode),
+struct TenantFormat {
+    hcl: (&'static Schema, DecodeFn),
+    json: (&'static Schema, DecodeFn),
 }
 
-impl Shape {
+impl TenantFormat {
     /// The same in both syntaxes.
-    fn both(schema: &'static Schema, decode: Decode) -> Self {
+    fn both(schema: &'static Schema, decode: DecodeFn) -> Self {
         Self { hcl: (schema, decode), json: (schema, decode) }
     }
 }
 
-fn parse(source: &[u8], file: &str, shape: Shape) -> Result<Json, Diagnostics> {
+fn parse(source: &[u8], file: &str, shape: TenantFormat) -> Result<Json, Diagnostics> {
     let text = source::checked(source, file)?;
     let read = match source::syntax_of(text, file) {
         Syntax::Hcl => hcl::read(text, file, &Inputs::default(), |entries, report| {

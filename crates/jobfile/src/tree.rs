@@ -1,4 +1,4 @@
-//! What both syntaxes turn into: values with their places, before anyone asks what they mean.
+//! The tree that both syntaxes are read into: values with their spans, before they are decoded.
 
 use std::borrow::Cow;
 
@@ -32,14 +32,14 @@ pub(crate) enum Tree<'s> {
 #[derive(Debug)]
 pub(crate) struct Entry<'s> {
     pub key: Name<'s>,
-    /// How it was written.
-    pub form: Form<'s>,
+    /// Whether it was written as an attribute or as a block.
+    pub kind: EntryKind<'s>,
     pub value: Node<'s>,
 }
 
-/// How an entry was written.
+/// How an entry was written: the kind of syntax.
 #[derive(Debug)]
-pub(crate) enum Form<'s> {
+pub(crate) enum EntryKind<'s> {
     /// `key = value`, or a member of a JSON object.
     Attribute,
     /// `key "label" { ... }`; its value is an object.

@@ -402,7 +402,7 @@ fn judge_acceptance<T>(
 fn judge_one(
     sample: &Sample,
     what: &str,
-    parsed: Result<berth_jobfile::Parsed, berth_jobfile::Diagnostics>,
+    parsed: Result<berth_jobfile::ParsedJob, berth_jobfile::Diagnostics>,
     source: &str,
 ) -> Vec<String> {
     let parsed = match judge_acceptance(sample, what, parsed, source) {

@@ -21,7 +21,7 @@ fn of_json(kind: &str, inside: [&str; 3]) -> String {
     said(parse_json(text.as_bytes(), "j.json"))
 }
 
-fn said(parsed: Result<berth_jobfile::Parsed, berth_jobfile::Diagnostics>) -> String {
+fn said(parsed: Result<berth_jobfile::ParsedJob, berth_jobfile::Diagnostics>) -> String {
     let (prefix, said) = match parsed {
         Ok(parsed) => ("", parsed.warnings),
         Err(refused) => ("refused: ", refused),

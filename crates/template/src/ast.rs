@@ -64,7 +64,7 @@ pub(crate) enum CommandKind {
 pub(crate) struct Operand {
     pub at: Offset,
     pub term: Term,
-    /// Names after dots.
+    /// The names after the dots, as in `.a.b`.
     pub fields: Vec<Box<str>>,
 }
 

@@ -1,16 +1,19 @@
-//! Where in a template something is wrong.
+//! Errors of templates, with their positions.
 
 use std::fmt;
 
-/// A place in a template's text, in bytes from its beginning.
+/// A position in a template's text, in bytes from its beginning.
 pub(crate) type Offset = usize;
+
+/// What is wrong, and where.
+pub(crate) type ErrorAt = (Offset, String);
 
 /// What is wrong with a template, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateError {
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// The column in characters, from 1.
     pub column: usize,
     /// In words, what is wrong.
     pub message: String,

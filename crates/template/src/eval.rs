@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::ast::{Binding, Branch, Command, CommandKind, Node, Operand, Pipeline, Term};
 use crate::budget::Budget;
-use crate::error::{Offset, TemplateError};
+use crate::error::{ErrorAt, Offset, TemplateError};
 use crate::functions::{self, from_json};
 use crate::limits::{NESTING_MAX, OUTPUT_BYTES_MAX, QUERIES_MAX};
 use crate::parse::ParsedTemplate;
@@ -25,7 +25,7 @@ pub struct RenderOptions {
 pub struct Rendered {
     /// The text; nothing that can be used while something is missing.
     pub text: String,
-    /// All that it asked for.
+    /// All queries that it made.
     pub asked: BTreeSet<Query>,
     /// What it cannot do without, and that is not known or not there.
     pub missing: BTreeSet<Query>,
@@ -46,7 +46,7 @@ impl ParsedTemplate {
     /// What went wrong, and where.
     pub fn render_for(&self, dot: serde_json::Value) -> Result<String, TemplateError> {
         let options = RenderOptions { error_on_missing_key: true };
-        self.evaluate(&from_json(dot), &Nothing, options).map(|rendered| rendered.text)
+        self.evaluate(&from_json(dot), &EmptySource, options).map(|rendered| rendered.text)
     }
 
     fn evaluate(
@@ -78,9 +78,9 @@ impl ParsedTemplate {
 }
 
 /// A source that knows nothing.
-struct Nothing;
+struct EmptySource;
 
-impl DataSource for Nothing {
+impl DataSource for EmptySource {
     fn env(&self, _: &str) -> Option<String> {
         None
     }
@@ -93,8 +93,6 @@ impl DataSource for Nothing {
         Lookup::Absent
     }
 }
-
-type Failed = (Offset, String);
 
 /// How a list of nodes ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -150,7 +148,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    fn enter(&mut self, at: Offset) -> Result<(), Failed> {
+    fn enter(&mut self, at: Offset) -> Result<(), ErrorAt> {
         self.depth += 1;
         if self.depth > NESTING_MAX {
             return Err((
@@ -163,7 +161,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    fn nodes(&mut self, nodes: &[Node], dot: &Value) -> Result<Flow, Failed> {
+    fn nodes(&mut self, nodes: &[Node], dot: &Value) -> Result<Flow, ErrorAt> {
         let known = self.variables.len();
         for node in nodes {
             match self.node(node, dot)? {
@@ -178,7 +176,7 @@ impl Evaluator<'_> {
         Ok(Flow::Done)
     }
 
-    fn node(&mut self, node: &Node, dot: &Value) -> Result<Flow, Failed> {
+    fn node(&mut self, node: &Node, dot: &Value) -> Result<Flow, ErrorAt> {
         match node {
             Node::Text(text) => self.write(text).map_err(|why| (0, why))?,
             Node::Action(pipeline) => {
@@ -211,7 +209,7 @@ impl Evaluator<'_> {
         Ok(text)
     }
 
-    fn branch(&mut self, branch: &Branch, dot: &Value, moves_dot: bool) -> Result<Flow, Failed> {
+    fn branch(&mut self, branch: &Branch, dot: &Value, moves_dot: bool) -> Result<Flow, ErrorAt> {
         self.enter(branch.subject.at)?;
         let known = self.variables.len();
         let value = self.pipeline(&branch.subject, dot, true)?;
@@ -225,7 +223,7 @@ impl Evaluator<'_> {
         flow
     }
 
-    fn range(&mut self, branch: &Branch, dot: &Value) -> Result<Flow, Failed> {
+    fn range(&mut self, branch: &Branch, dot: &Value) -> Result<Flow, ErrorAt> {
         let at = branch.subject.at;
         self.enter(at)?;
         let known = self.variables.len();
@@ -282,7 +280,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn call(&mut self, name: &str, at: Offset, dot: Value) -> Result<(), Failed> {
+    fn call(&mut self, name: &str, at: Offset, dot: Value) -> Result<(), ErrorAt> {
         self.enter(at)?;
         self.budget.steps(1).map_err(|why| (at, why))?;
         let template = self.template;
@@ -295,7 +293,7 @@ impl Evaluator<'_> {
     }
 
     /// What a pipeline comes to; its variables are bound to that if they are to be.
-    fn pipeline(&mut self, pipeline: &Pipeline, dot: &Value, binds: bool) -> Result<Value, Failed> {
+    fn pipeline(&mut self, pipeline: &Pipeline, dot: &Value, binds: bool) -> Result<Value, ErrorAt> {
         self.budget.steps(1).map_err(|why| (pipeline.at, why))?;
         let mut last = None;
         for command in &pipeline.commands {
@@ -308,7 +306,7 @@ impl Evaluator<'_> {
         Ok(value)
     }
 
-    fn command(&mut self, command: &Command, dot: &Value, last: Option<Value>) -> Result<Value, Failed> {
+    fn command(&mut self, command: &Command, dot: &Value, last: Option<Value>) -> Result<Value, ErrorAt> {
         match &command.what {
             CommandKind::Value(operand) => self.operand(operand, dot),
             CommandKind::Call(function, operands) => {
@@ -332,7 +330,7 @@ impl Evaluator<'_> {
         operands: &[Operand],
         dot: &Value,
         last: Option<Value>,
-    ) -> Result<Value, Failed> {
+    ) -> Result<Value, ErrorAt> {
         let mut value = Value::Nil;
         for operand in operands {
             value = self.operand(operand, dot)?;
@@ -343,7 +341,7 @@ impl Evaluator<'_> {
         Ok(last.unwrap_or(value))
     }
 
-    fn operand(&mut self, operand: &Operand, dot: &Value) -> Result<Value, Failed> {
+    fn operand(&mut self, operand: &Operand, dot: &Value) -> Result<Value, ErrorAt> {
         let failed = |why| (operand.at, why);
         self.budget.steps(1).map_err(failed)?;
         let mut value = match &operand.term {

@@ -1,6 +1,6 @@
 //! Cuts a template into texts and the tokens of its actions.
 
-use crate::error::Offset;
+use crate::error::{ErrorAt, Offset};
 use crate::parse::Delimiters;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -9,14 +9,14 @@ pub(crate) enum Token {
     Text(String),
     /// An action begins.
     Open,
-    /// It ends.
+    /// An action ends.
     Close,
     /// A name: of a function, or a keyword.
     Word(String),
     /// A name after a dot.
     Field(String),
     Dot,
-    /// With its `$`.
+    /// A variable, with its `$`.
     Variable(String),
     Int(i64),
     Float(f64),
@@ -37,10 +37,8 @@ pub(crate) struct Spanned {
     pub is_joined: bool,
 }
 
-pub(crate) type LexError = (Offset, String);
-
 /// All tokens of a template.
-pub(crate) fn tokens(text: &str, delimiters: &Delimiters) -> Result<Vec<Spanned>, LexError> {
+pub(crate) fn tokens(text: &str, delimiters: &Delimiters) -> Result<Vec<Spanned>, ErrorAt> {
     let mut lexer = Lexer { text, delimiters, at: 0, tokens: Vec::new() };
     lexer.all()?;
     Ok(lexer.tokens)
@@ -70,7 +68,7 @@ impl<'t> Lexer<'t> {
         self.tokens.push(Spanned { token, at, is_joined });
     }
 
-    fn all(&mut self) -> Result<(), LexError> {
+    fn all(&mut self) -> Result<(), ErrorAt> {
         let mut trims = false;
         loop {
             let rest = self.rest();
@@ -104,7 +102,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// Whether what follows it is trimmed.
-    fn comment(&mut self, begun: Offset) -> Result<bool, LexError> {
+    fn comment(&mut self, begun: Offset) -> Result<bool, ErrorAt> {
         let end = self.rest().find("*/").ok_or_else(|| (begun, "the comment has no end `*/`".to_owned()))?;
         self.at += end + 2;
         self.close().ok_or_else(|| {
@@ -131,7 +129,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// All tokens of an action, and its end.
-    fn action(&mut self, begun: Offset) -> Result<bool, LexError> {
+    fn action(&mut self, begun: Offset) -> Result<bool, ErrorAt> {
         let mut is_joined = false;
         loop {
             let at = self.at;
@@ -155,7 +153,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    fn token(&self, rest: &str, first: char) -> Result<(Token, usize), LexError> {
+    fn token(&self, rest: &str, first: char) -> Result<(Token, usize), ErrorAt> {
         let wrong = |why: &str| Err((self.at, why.to_owned()));
         let name = |after: usize| {
             let len = rest[after..].find(|c| !is_name(c)).unwrap_or(rest.len() - after);
@@ -195,7 +193,7 @@ impl<'t> Lexer<'t> {
         })
     }
 
-    fn quoted(&self, rest: &str) -> Result<(Token, usize), LexError> {
+    fn quoted(&self, rest: &str) -> Result<(Token, usize), ErrorAt> {
         let (mut out, mut at) = (String::new(), 1);
         loop {
             match rest[at..].chars().next() {
@@ -211,7 +209,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// Reads what begins with a backslash; how long it is.
-    fn escape(&self, rest: &str, at: Offset, out: &mut String) -> Result<usize, LexError> {
+    fn escape(&self, rest: &str, at: Offset, out: &mut String) -> Result<usize, ErrorAt> {
         let unknown =
             || (at, "an unknown escape: known are \\n \\t \\r \\\\ \\\" \\' \\xHH \\uHHHH".to_owned());
         let kind = rest[1..].chars().next().ok_or_else(unknown)?;
@@ -242,7 +240,7 @@ impl<'t> Lexer<'t> {
         Ok(from + digits)
     }
 
-    fn character(&self, rest: &str) -> Result<(Token, usize), LexError> {
+    fn character(&self, rest: &str) -> Result<(Token, usize), ErrorAt> {
         let wrong = || (self.at, "between ' stands one character".to_owned());
         let mut out = String::new();
         let len = match rest[1..].chars().next().ok_or_else(wrong)? {
@@ -260,7 +258,7 @@ impl<'t> Lexer<'t> {
         Ok((Token::Int(i64::from(u32::from(code))), len + 2))
     }
 
-    fn number(&self, rest: &str) -> Result<(Token, usize), LexError> {
+    fn number(&self, rest: &str) -> Result<(Token, usize), ErrorAt> {
         let signs = usize::from(rest.starts_with(['+', '-']));
         let is_hex = rest[signs..].starts_with("0x") || rest[signs..].starts_with("0X");
         let mut len = signs;

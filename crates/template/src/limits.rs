@@ -26,7 +26,7 @@ pub const ACTIONS_MAX: usize = 50_000;
 /// Bytes of what opens and closes an action.
 pub const DELIMITER_BYTES_MAX: usize = 64;
 
-/// Variables that may be declared in one place, `$x := ...`.
+/// Variables that may be visible at one point, `$x := ...`.
 pub const VARIABLES_MAX: usize = 1_000;
 
 /// Different variables, and prefixes of variables, that one rendering may ask for.

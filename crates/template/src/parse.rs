@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ast::{Binding, Branch, Command, CommandKind, Node, Operand, Pipeline, Term};
-use crate::error::{Offset, TemplateError};
+use crate::error::{ErrorAt, Offset, TemplateError};
 use crate::functions;
 use crate::lex::{Spanned, Token, is_space, tokens};
 use crate::limits::{ACTIONS_MAX, DELIMITER_BYTES_MAX, NESTING_MAX, TEXT_BYTES_MAX};
@@ -15,9 +15,9 @@ use crate::value::{Value, text};
 /// What opens and closes an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delimiters {
-    /// As `{{`.
+    /// What opens an action, as `{{`.
     pub left: String,
-    /// As `}}`.
+    /// What closes an action, as `}}`.
     pub right: String,
 }
 
@@ -62,7 +62,7 @@ impl ParsedTemplate {
     /// # Errors
     /// What is wrong with it, and where.
     pub fn parse(text: &str, delimiters: &Delimiters) -> Result<Self, TemplateError> {
-        let error = |(at, message): Failed| TemplateError::at(text, at, message);
+        let error = |(at, message): ErrorAt| TemplateError::at(text, at, message);
         if text.len() > TEXT_BYTES_MAX {
             let found = text.len();
             let message = format!("the template has {found} bytes; it may have {TEXT_BYTES_MAX}");
@@ -92,23 +92,22 @@ impl ParsedTemplate {
     }
 }
 
-type Failed = (Offset, String);
-type Parsed<T> = Result<T, Failed>;
+type ParseResult<T> = Result<T, ErrorAt>;
 
 /// The name of a variable, and where it stands.
-type Name = (Box<str>, Offset);
+type VariableName = (Box<str>, Offset);
 
 /// Nodes, and what ended them, and where; nothing ends the whole template.
-type Body = (Vec<Node>, Option<(Offset, End)>);
+type NodeList = (Vec<Node>, Option<(Offset, EndKeyword)>);
 
 /// What ends a list of nodes.
-enum End {
+enum EndKeyword {
     End,
     /// With what comes after it, as `if`.
     Else(Option<Box<str>>),
 }
 
-impl End {
+impl EndKeyword {
     fn word(&self) -> &'static str {
         match self {
             Self::End => "end",
@@ -118,7 +117,7 @@ impl End {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BlockKind {
     If,
     With,
     Range,
@@ -138,7 +137,7 @@ struct Parser {
 }
 
 impl Parser {
-    fn next(&mut self) -> Parsed<Spanned> {
+    fn next(&mut self) -> ParseResult<Spanned> {
         self.tokens.next().ok_or_else(|| (self.last, "the template ends within an action".to_owned()))
     }
 
@@ -150,7 +149,7 @@ impl Parser {
         self.tokens.peek().map_or(self.last, |spanned| spanned.at)
     }
 
-    fn enter(&mut self, at: Offset) -> Parsed<()> {
+    fn enter(&mut self, at: Offset) -> ParseResult<()> {
         self.depth += 1;
         if self.depth > NESTING_MAX {
             let message = format!(
@@ -162,7 +161,7 @@ impl Parser {
     }
 
     /// All nodes up to what ends them.
-    fn nodes(&mut self) -> Parsed<Body> {
+    fn nodes(&mut self) -> ParseResult<NodeList> {
         let mut nodes = Vec::new();
         while let Some(Spanned { token, at, .. }) = self.tokens.next() {
             if let Token::Text(text) = token {
@@ -185,7 +184,7 @@ impl Parser {
                 "end" => {
                     self.next()?;
                     self.close()?;
-                    return Ok((nodes, Some((at, End::End))));
+                    return Ok((nodes, Some((at, EndKeyword::End))));
                 }
                 "else" => {
                     self.next()?;
@@ -199,11 +198,11 @@ impl Parser {
                         Some(_) => drop(self.next()?),
                         None => self.close()?,
                     }
-                    return Ok((nodes, Some((at, End::Else(follows)))));
+                    return Ok((nodes, Some((at, EndKeyword::Else(follows)))));
                 }
-                "if" => nodes.push(self.branch(Kind::If, within, true)?),
-                "with" => nodes.push(self.branch(Kind::With, within, true)?),
-                "range" => nodes.push(self.branch(Kind::Range, within, true)?),
+                "if" => nodes.push(self.branch(BlockKind::If, within, true)?),
+                "with" => nodes.push(self.branch(BlockKind::With, within, true)?),
+                "range" => nodes.push(self.branch(BlockKind::Range, within, true)?),
                 "define" => self.define(within)?,
                 "block" => nodes.push(self.block(within)?),
                 "template" => nodes.push(self.call(within)?),
@@ -226,7 +225,7 @@ impl Parser {
         Ok((nodes, None))
     }
 
-    fn close(&mut self) -> Parsed<()> {
+    fn close(&mut self) -> ParseResult<()> {
         let next = self.next()?;
         if next.token == Token::Close {
             return Ok(());
@@ -235,45 +234,45 @@ impl Parser {
     }
 
     /// What a block holds, and what ended it.
-    fn body(&mut self, of: &str, at: Offset) -> Parsed<(Vec<Node>, End)> {
+    fn body(&mut self, of: &str, at: Offset) -> ParseResult<(Vec<Node>, EndKeyword)> {
         let (nodes, end) = self.nodes()?;
         let (_, end) = end.ok_or_else(|| (at, format!("`{of}` has no `end`")))?;
         Ok((nodes, end))
     }
 
-    fn branch(&mut self, kind: Kind, at: Offset, has_word: bool) -> Parsed<Node> {
+    fn branch(&mut self, kind: BlockKind, at: Offset, has_word: bool) -> ParseResult<Node> {
         let word = match kind {
-            Kind::If => "if",
-            Kind::With => "with",
-            Kind::Range => "range",
+            BlockKind::If => "if",
+            BlockKind::With => "with",
+            BlockKind::Range => "range",
         };
         if has_word {
             self.next()?;
         }
         self.enter(at)?;
         let known = self.variables.len();
-        let subject = self.pipeline(if kind == Kind::Range { 2 } else { 1 })?;
+        let subject = self.pipeline(if kind == BlockKind::Range { 2 } else { 1 })?;
         self.close()?;
         let of_subject = self.variables.len();
-        self.ranges += usize::from(kind == Kind::Range);
+        self.ranges += usize::from(kind == BlockKind::Range);
         let (then, end) = self.body(word, at)?;
-        self.ranges -= usize::from(kind == Kind::Range);
+        self.ranges -= usize::from(kind == BlockKind::Range);
         self.variables.truncate(of_subject);
         let otherwise = match end {
-            End::End => Vec::new(),
-            End::Else(None) => {
+            EndKeyword::End => Vec::new(),
+            EndKeyword::Else(None) => {
                 let (nodes, end) = self.body(word, at)?;
-                if let End::Else(_) = end {
+                if let EndKeyword::Else(_) = end {
                     return Err((at, format!("`{word}` has two `else`")));
                 }
                 nodes
             }
-            End::Else(Some(_)) if kind == Kind::Range => {
+            EndKeyword::Else(Some(_)) if kind == BlockKind::Range => {
                 return Err((at, "`else if` belongs to no `range`: write `else`, and `if` in it".to_owned()));
             }
             // One `end` ends all of them.
-            End::Else(Some(follows)) => {
-                let kind = if &*follows == "if" { Kind::If } else { Kind::With };
+            EndKeyword::Else(Some(follows)) => {
+                let kind = if &*follows == "if" { BlockKind::If } else { BlockKind::With };
                 let at = self.at();
                 vec![self.branch(kind, at, false)?]
             }
@@ -282,13 +281,13 @@ impl Parser {
         self.depth -= 1;
         let branch = Branch { subject, then, otherwise };
         Ok(match kind {
-            Kind::If => Node::If(branch),
-            Kind::With => Node::With(branch),
-            Kind::Range => Node::Range(branch),
+            BlockKind::If => Node::If(branch),
+            BlockKind::With => Node::With(branch),
+            BlockKind::Range => Node::Range(branch),
         })
     }
 
-    fn name(&mut self, of: &str) -> Parsed<Box<str>> {
+    fn name(&mut self, of: &str) -> ParseResult<Box<str>> {
         self.next()?;
         match self.next()? {
             Spanned { token: Token::String(name), .. } => Ok(name.into()),
@@ -297,14 +296,14 @@ impl Parser {
     }
 
     /// A template of its own: it knows no variables but its own.
-    fn defined(&mut self, of: &str, at: Offset, name: Box<str>) -> Parsed<()> {
+    fn defined(&mut self, of: &str, at: Offset, name: Box<str>) -> ParseResult<()> {
         self.enter(at)?;
         let variables = std::mem::take(&mut self.variables);
         let ranges = std::mem::take(&mut self.ranges);
         let (nodes, end) = self.body(of, at)?;
         (self.variables, self.ranges) = (variables, ranges);
         self.depth -= 1;
-        if let End::Else(_) = end {
+        if let EndKeyword::Else(_) = end {
             return Err((at, format!("`{of}` has no `else`")));
         }
         if self.named.contains_key(&name) {
@@ -314,7 +313,7 @@ impl Parser {
         Ok(())
     }
 
-    fn define(&mut self, at: Offset) -> Parsed<()> {
+    fn define(&mut self, at: Offset) -> ParseResult<()> {
         if self.depth > 0 {
             return Err((at, "`define` stands within another block".to_owned()));
         }
@@ -323,7 +322,7 @@ impl Parser {
         self.defined("define", at, name)
     }
 
-    fn block(&mut self, at: Offset) -> Parsed<Node> {
+    fn block(&mut self, at: Offset) -> ParseResult<Node> {
         let name = self.name("block")?;
         let with = Some(self.pipeline(0)?);
         self.close()?;
@@ -331,7 +330,7 @@ impl Parser {
         Ok(Node::Call { name, at, with })
     }
 
-    fn call(&mut self, at: Offset) -> Parsed<Node> {
+    fn call(&mut self, at: Offset) -> ParseResult<Node> {
         let name = self.name("template")?;
         let with = if self.peek() == Some(&Token::Close) { None } else { Some(self.pipeline(0)?) };
         self.close()?;
@@ -340,7 +339,7 @@ impl Parser {
     }
 
     /// A pipeline that declares at most so many variables. Its end is left to the caller.
-    fn pipeline(&mut self, variables_max: usize) -> Parsed<Pipeline> {
+    fn pipeline(&mut self, variables_max: usize) -> ParseResult<Pipeline> {
         let at = self.at();
         let (variables, assigns, first) = self.variables(variables_max)?;
         let mut commands = Vec::new();
@@ -368,12 +367,12 @@ impl Parser {
     }
 
     /// Those that a pipeline declares or assigns; or, where it does neither, its first variable.
-    fn variables(&mut self, max: usize) -> Parsed<(Vec<Name>, bool, Option<Operand>)> {
+    fn variables(&mut self, max: usize) -> ParseResult<(Vec<VariableName>, bool, Option<Operand>)> {
         let Some(Token::Variable(_)) = self.peek() else { return Ok((Vec::new(), false, None)) };
         let Spanned { token: Token::Variable(name), at, .. } = self.next()? else {
             return Ok((Vec::new(), false, None));
         };
-        let mut names: Vec<Name> = vec![(name.as_str().into(), at)];
+        let mut names: Vec<VariableName> = vec![(name.as_str().into(), at)];
         if self.peek() == Some(&Token::Comma) && max > 1 {
             self.next()?;
             match self.next()? {
@@ -402,22 +401,22 @@ impl Parser {
     }
 
     /// Where variables stand that are there already.
-    fn slots(&self, names: &[Name]) -> Parsed<Vec<usize>> {
-        let slot = |(name, at): &Name| {
+    fn slots(&self, names: &[VariableName]) -> ParseResult<Vec<usize>> {
+        let slot = |(name, at): &VariableName| {
             let unknown = || (*at, format!("there is no variable {name}: declare it with `:=`"));
             self.variables.slot(name).ok_or_else(unknown)
         };
         names.iter().map(slot).collect()
     }
 
-    fn variable(&mut self, name: String, at: Offset) -> Parsed<Operand> {
+    fn variable(&mut self, name: String, at: Offset) -> ParseResult<Operand> {
         let unknown = || (at, format!("there is no variable {name} here: declare it with `{name} := ...`"));
         let term = Term::Variable(self.variables.slot(&name).ok_or_else(unknown)?);
         Ok(Operand { at, term, fields: self.fields()? })
     }
 
     /// Names that follow without a space.
-    fn fields(&mut self) -> Parsed<Vec<Box<str>>> {
+    fn fields(&mut self) -> ParseResult<Vec<Box<str>>> {
         let mut fields = Vec::new();
         while let Some(Spanned { token: Token::Field(_), is_joined: true, .. }) = self.tokens.peek() {
             if let Token::Field(name) = self.next()?.token {
@@ -427,7 +426,7 @@ impl Parser {
         Ok(fields)
     }
 
-    fn command(&mut self, first: Option<Operand>, is_piped: bool) -> Parsed<Command> {
+    fn command(&mut self, first: Option<Operand>, is_piped: bool) -> ParseResult<Command> {
         let at = first.as_ref().map_or_else(|| self.at(), |first| first.at);
         let first = match first {
             Some(first) => first,
@@ -471,7 +470,7 @@ impl Parser {
         Ok(Command { at, what: CommandKind::Value(first) })
     }
 
-    fn operand(&mut self) -> Parsed<Operand> {
+    fn operand(&mut self) -> ParseResult<Operand> {
         let Spanned { token, at, .. } = self.next()?;
         let term = match token {
             Token::Variable(name) => return self.variable(name, at),

@@ -15,7 +15,7 @@ pub(crate) fn shown(value: &Value) -> String {
     out
 }
 
-/// `%v`.
+/// Writes a value as Go's `%v` does.
 pub(crate) fn write(value: &Value, out: &mut String) {
     let _ = match value {
         Value::Nil => out.write_str("<nil>"),

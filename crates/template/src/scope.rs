@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::limits::VARIABLES_MAX;
 
-/// The variables that are known in one place. A later one hides an earlier one of its name.
+/// The variables that are visible at one point. A later one hides an earlier one of its name.
 #[derive(Debug)]
 pub(crate) struct Scope {
     names: Vec<Box<str>>,

@@ -1,16 +1,16 @@
-//! What a template may ask for, and who answers.
+//! The queries that a template may make, and the source that answers them.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Something of the servers' state that a template asks for.
+/// A query of a template for something of the servers' state.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Query {
     /// A variable.
     Variable {
         /// Its namespace; none for the job's own.
         namespace: Option<String>,
-        /// Its path.
+        /// The variable's path.
         path: String,
     },
     /// Which variables there are.
@@ -69,12 +69,12 @@ impl fmt::Display for Query {
     }
 }
 
-/// A variable.
+/// A variable of the servers' state.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Variable {
     /// What is known of it without its items.
     pub metadata: Metadata,
-    /// By their names.
+    /// The values of its items, by name.
     pub items: BTreeMap<String, String>,
 }
 
@@ -88,9 +88,9 @@ impl fmt::Debug for Variable {
 /// What is known of a variable without its items.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metadata {
-    /// Whose it is.
+    /// The namespace that the variable belongs to.
     pub namespace: String,
-    /// Its path.
+    /// The variable's path.
     pub path: String,
     /// Where it was made.
     pub create_index: u64,
@@ -129,7 +129,7 @@ impl Lookup {
     }
 }
 
-/// Answers what a template asks for.
+/// Answers the queries of templates.
 pub trait DataSource {
     /// A variable of the task's environment.
     fn env(&self, name: &str) -> Option<String>;

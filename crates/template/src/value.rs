@@ -51,7 +51,7 @@ fn index(index: u64) -> Value {
 }
 
 impl Value {
-    /// What `nomadVar` gives.
+    /// The value that `nomadVar` returns for a variable.
     pub fn variable(variable: Variable) -> Self {
         let metadata = Self::metadata(&variable.metadata);
         let item = |(key, value): (String, String)| {

@@ -11,7 +11,7 @@ use berth_api::agent::{TaskSpec, TemplateSpec};
 use nix::unistd::User;
 
 use crate::dirs::Dir;
-use crate::drivers::Base;
+use crate::drivers::RootFs;
 use crate::failure::Failure;
 use crate::keeper::container::MEMORY;
 use crate::lifecycle::RunSpec;
@@ -46,14 +46,14 @@ impl Sharers {
 }
 
 /// Makes what its tasks share, and takes over what its predecessors left to any of them. Their names are plain ones.
-pub(crate) fn make_shared(place: &AllocPaths, run: &RunSpec, sharers: Sharers) -> Result<(), Failure> {
+pub(crate) fn make_shared(paths: &AllocPaths, run: &RunSpec, sharers: Sharers) -> Result<(), Failure> {
     let (tasks, mode) = (run.group.tasks.iter().map(|task| task.name.as_str()), sharers.mode());
-    make_dir(place.root(), mode)?;
-    let root = Dir::open(place.root())?;
+    make_dir(paths.root(), mode)?;
+    let root = Dir::open(paths.root())?;
     let shared = root.make("alloc", sharers.shared_mode())?;
     let own = root.make("tasks", mode)?;
     tasks.clone().try_for_each(|task| own.make(task, 0o755).map(drop))?;
-    sticky::take_over(run.previous.iter().map(|id| place.of(*id)), place, tasks)?;
+    sticky::take_over(run.previous.iter().map(|id| paths.of(*id)), paths, tasks)?;
     fill_shared(&shared, sharers.containers)?;
     ["logs", "keepers"].iter().try_for_each(|name| root.make(name, 0o700).map(drop))
 }
@@ -70,20 +70,20 @@ fn fill_shared(shared: &Dir, for_containers: bool) -> Result<(), Failure> {
 
 /// Makes what is one task's own, beside what they share. `user` owns it; empty for the agent's own.
 pub(crate) fn make_own(
-    place: &AllocPaths,
+    paths: &AllocPaths,
     run: &RunSpec,
     task: u16,
     user: &str,
-    base: Base,
+    root_fs: RootFs,
 ) -> Result<(), Failure> {
     let spec = &run.group.tasks[usize::from(task)];
     let user = if user.is_empty() { None } else { Some(users::find(user)?) };
-    let dir = |name: &str| Dir::open(&place.root().join(name));
-    fill_shared(&dir("alloc")?, base == Base::Container)?;
+    let dir = |name: &str| Dir::open(&paths.root().join(name));
+    fill_shared(&dir("alloc")?, root_fs == RootFs::Container)?;
     let own = dir("tasks")?.make(&spec.name, 0o755)?;
     let keeper = dir("keepers")?.make(&spec.name, 0o700)?;
-    let local = make_dirs(&own, user.as_ref(), base, has_secrets(spec))?;
-    if base == Base::Container && has_secrets(spec) {
+    let local = make_dirs(&own, user.as_ref(), root_fs, has_secrets(spec))?;
+    if root_fs == RootFs::Container && has_secrets(spec) {
         secrets::mount_for_keeper(&keeper.make(MEMORY, 0o700)?, &keeper)?;
     }
     if !spec.payload_file.is_empty() {
@@ -105,9 +105,9 @@ fn mentions_secrets(destination: &str) -> bool {
 }
 
 /// A task's own directories; answers with the one for its files.
-fn make_dirs(own: &Dir, user: Option<&User>, base: Base, has_secrets: bool) -> Result<Dir, Failure> {
+fn make_dirs(own: &Dir, user: Option<&User>, root_fs: RootFs, has_secrets: bool) -> Result<Dir, Failure> {
     // Nobody but a container's own user comes to its directories, and who that is is known once its image is mounted.
-    let modes = if base == Base::Container { [0o777; 3] } else { [0o755, 0o755, 0o700] };
+    let modes = if root_fs == RootFs::Container { [0o777; 3] } else { [0o755, 0o755, 0o700] };
     let make = |name: &str, mode| {
         let dir = own.make(name, mode)?;
         user.map_or(Ok(()), |user| dir.give(user))?;
@@ -117,7 +117,7 @@ fn make_dirs(own: &Dir, user: Option<&User>, base: Base, has_secrets: bool) -> R
     make("tmp", modes[1])?;
     let secrets_mode = if has_secrets { 0o700 } else { modes[2] };
     let secrets = make("secrets", secrets_mode)?;
-    if (base == Base::Host || has_secrets) && secrets::mount_on(&secrets, own)? {
+    if (root_fs == RootFs::Host || has_secrets) && secrets::mount_on(&secrets, own)? {
         make("secrets", secrets_mode)?;
     }
     user.map_or(Ok(()), |user| own.give(user))?;

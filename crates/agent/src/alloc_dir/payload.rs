@@ -10,7 +10,7 @@ use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid, fchown, mkdirat, openat2}
 use rustix::io::Errno;
 
 use crate::dirs::Dir;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 /// Writes it below a task's directory. The task may have run before: no link of its making is followed.
 pub(super) fn write(dir: &Dir, path: &str, payload: &[u8], user: Option<&User>) -> Result<(), Failure> {

@@ -38,8 +38,8 @@ pub(super) fn mount_for_keeper(memory: &Dir, keeper: &Dir) -> Result<(), Failure
 }
 
 /// Whether what is written to a task's directory of secrets is on no disk.
-pub(crate) fn are_in_memory(place: &AllocPaths, task: &str) -> bool {
-    let own = place.task_dir(task);
+pub(crate) fn are_in_memory(paths: &AllocPaths, task: &str) -> bool {
+    let own = paths.task_dir(task);
     let (Ok(dir), Ok(own)) = (Dir::open(&own.join("secrets")), Dir::open(&own)) else { return false };
     is_mounted(dir.fd(), own.fd())
 }
@@ -59,14 +59,14 @@ fn mount_memory(secrets: &Dir, own: &Dir, limits: &str) -> Result<bool, Failure>
 }
 
 /// Takes away what tasks of an allocation that has ended had of it.
-pub(crate) fn end<'a>(place: &AllocPaths, tasks: impl Iterator<Item = &'a str>) {
+pub(crate) fn end<'a>(paths: &AllocPaths, tasks: impl Iterator<Item = &'a str>) {
     for task in tasks {
-        for (own, name) in [(place.task_dir(task), "secrets"), (place.keeper_dir(task), MEMORY)] {
+        for (own, name) in [(paths.task_dir(task), "secrets"), (paths.keeper_dir(task), MEMORY)] {
             let memory = own.join(name);
             let (Ok(dir), Ok(own)) = (Dir::open(&memory), Dir::open(&own)) else { continue };
             if is_mounted(dir.fd(), own.fd()) {
                 drop((dir, own));
-                take_away(&memory);
+                remove_mounted(&memory);
             }
         }
     }
@@ -75,11 +75,11 @@ pub(crate) fn end<'a>(place: &AllocPaths, tasks: impl Iterator<Item = &'a str>) 
 /// Takes away what is mounted below the agent's directory for others than these allocations: an earlier run of the agent may
 /// have ended before it could.
 pub(crate) fn sweep(data_dir: &Path, living: impl Iterator<Item = AllocPaths>) -> Result<(), Failure> {
-    let living: BTreeSet<PathBuf> = living.map(|place| place.root().to_owned()).collect();
+    let living: BTreeSet<PathBuf> = living.map(|paths| paths.root().to_owned()).collect();
     for mounted in mountinfo::read()? {
         let alloc = alloc_of(data_dir, &mounted.point);
         if alloc.is_some_and(|root| !living.contains(root)) {
-            take_away(&mounted.point);
+            remove_mounted(&mounted.point);
         }
     }
     Ok(())
@@ -100,7 +100,7 @@ fn is_mounted(dir: impl AsFd, parent: impl AsFd) -> bool {
 }
 
 /// Emptied first: a process with mounts of its own, as the keeper of a container, may hold on to it.
-fn take_away(secrets: &Path) {
+fn remove_mounted(secrets: &Path) {
     if let Err(failure) = empty_tree(secrets) {
         tracing::warn!(%failure, "could not empty a task's secrets");
     }
@@ -139,11 +139,11 @@ mod tests {
     fn memory_is_mounted_once_and_goes_with_its_allocation() {
         let data = tempfile::tempdir().expect("a directory");
         let (dead, alive) = (AllocId([1; 16]), AllocId([2; 16]));
-        let place = |alloc| AllocPaths::new(data.path(), alloc);
-        let secrets = |alloc| place(alloc).task_dir("t").join("secrets");
+        let paths = |alloc| AllocPaths::new(data.path(), alloc);
+        let secrets = |alloc| paths(alloc).task_dir("t").join("secrets");
         for alloc in [dead, alive] {
             fs::create_dir_all(secrets(alloc)).expect("made");
-            let own = Dir::open(&place(alloc).task_dir("t")).expect("opened");
+            let own = Dir::open(&paths(alloc).task_dir("t")).expect("opened");
             let mounted = [0, 1].map(|_| {
                 mount_on(&own.make("secrets", 0o700).expect("made"), &own).expect("mounted, or no rights")
             });
@@ -153,10 +153,10 @@ mod tests {
             }
             fs::write(secrets(alloc).join("token"), "hidden").expect("written");
         }
-        sweep(data.path(), [place(alive)].into_iter()).expect("swept");
+        sweep(data.path(), [paths(alive)].into_iter()).expect("swept");
         assert!(!secrets(dead).join("token").exists() && secrets(alive).join("token").exists());
         for _ in 0..2 {
-            end(&place(alive), ["t", "other"].into_iter());
+            end(&paths(alive), ["t", "other"].into_iter());
             assert!(!secrets(alive).join("token").exists());
         }
         fs::remove_dir(secrets(alive)).expect("nothing is mounted there");

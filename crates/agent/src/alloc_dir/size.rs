@@ -18,7 +18,7 @@ const FILES_MAX: usize = 1_000_000;
 /// The unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
 
-/// What they take.
+/// What the files of an allocation take of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Size {
     /// So many bytes; what is linked several times counts once.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotFound};
 use std::path::Path;
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::paths::AllocPaths;
 
 /// Moves what the tasks share, and what is one task's own, from the latest of the predecessors that has it: one that never
@@ -49,8 +49,8 @@ mod tests {
     #[test]
     fn data_moves_once_from_the_latest_who_has_it_and_replaces_nothing() {
         let temp = tempfile::tempdir().expect("a directory");
-        let place = |number| AllocPaths::new(temp.path(), AllocId([number; 16]));
-        let (oldest, waited, own) = (place(1), place(2), place(3));
+        let paths = |number| AllocPaths::new(temp.path(), AllocId([number; 16]));
+        let (oldest, waited, own) = (paths(1), paths(2), paths(3));
         let data = |of: &AllocPaths| of.shared_dir().join("data");
         let local = |of: &AllocPaths| of.task_dir("web").join("local");
         fs::create_dir_all(data(&oldest)).expect("made");

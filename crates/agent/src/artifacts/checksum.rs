@@ -5,12 +5,12 @@ use sha2::Digest;
 /// A digest that is expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Checksum {
-    kind: Kind,
+    kind: ChecksumKind,
     expected: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ChecksumKind {
     Md5,
     Sha1,
     Sha256,
@@ -18,11 +18,11 @@ enum Kind {
 }
 
 /// Kinds by their names, and how many bytes they have.
-const KINDS: [(&str, Kind, usize); 4] = [
-    ("md5", Kind::Md5, 16),
-    ("sha1", Kind::Sha1, 20),
-    ("sha256", Kind::Sha256, 32),
-    ("sha512", Kind::Sha512, 64),
+const KINDS: [(&str, ChecksumKind, usize); 4] = [
+    ("md5", ChecksumKind::Md5, 16),
+    ("sha1", ChecksumKind::Sha1, 20),
+    ("sha256", ChecksumKind::Sha256, 32),
+    ("sha512", ChecksumKind::Sha512, 64),
 ];
 
 impl Checksum {
@@ -46,17 +46,17 @@ impl Checksum {
         }
     }
 
-    pub(super) fn hasher(&self) -> Hasher {
+    pub(super) fn hasher(&self) -> ChecksumHasher {
         match self.kind {
-            Kind::Md5 => Hasher::Md5(md5::Md5::new()),
-            Kind::Sha1 => Hasher::Sha1(sha1::Sha1::new()),
-            Kind::Sha256 => Hasher::Sha256(sha2::Sha256::new()),
-            Kind::Sha512 => Hasher::Sha512(Box::new(sha2::Sha512::new())),
+            ChecksumKind::Md5 => ChecksumHasher::Md5(md5::Md5::new()),
+            ChecksumKind::Sha1 => ChecksumHasher::Sha1(sha1::Sha1::new()),
+            ChecksumKind::Sha256 => ChecksumHasher::Sha256(sha2::Sha256::new()),
+            ChecksumKind::Sha512 => ChecksumHasher::Sha512(Box::new(sha2::Sha512::new())),
         }
     }
 
     /// Whether it is what was expected; if not, what it is.
-    pub(super) fn check(&self, hasher: Hasher) -> Result<(), String> {
+    pub(super) fn check(&self, hasher: ChecksumHasher) -> Result<(), String> {
         let found = hasher.finish();
         if found == self.expected {
             return Ok(());
@@ -70,15 +70,15 @@ impl Checksum {
     }
 }
 
-/// Computes a digest.
-pub(super) enum Hasher {
+/// Computes a digest of the kind that a [`Checksum`] names.
+pub(super) enum ChecksumHasher {
     Md5(md5::Md5),
     Sha1(sha1::Sha1),
     Sha256(sha2::Sha256),
     Sha512(Box<sha2::Sha512>),
 }
 
-impl Hasher {
+impl ChecksumHasher {
     pub(super) fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Md5(hasher) => hasher.update(bytes),

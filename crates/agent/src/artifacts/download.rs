@@ -9,18 +9,18 @@ use hyper::{StatusCode, Uri};
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::checksum::{Checksum, Hasher};
-use crate::failure::{Doing, Failure};
+use super::checksum::{Checksum, ChecksumHasher};
+use crate::failure::{Failure, FailureContext};
 use crate::images::registry::error::PullError;
-use crate::images::registry::retry::Tries;
-use crate::images::registry::transport::{Ask, Transport, piece};
+use crate::images::registry::retry::Retries;
+use crate::images::registry::transport::{FetchRequest, Transport, piece};
 use crate::images::unpacking::Unpacking;
-use crate::regular::kind_of;
+use crate::regular_file::kind_of;
 
 const PIECE_BYTES: usize = 256 << 10;
 
-/// The most bytes, and what they must be.
-pub(super) type Limits = (u64, Option<Checksum>);
+/// The most bytes, and the expected checksum.
+pub(super) type DownloadLimits = (u64, Option<Checksum>);
 
 /// Asks again where that may help, each time from the beginning; `note` is sent the reason.
 pub(super) async fn download(
@@ -28,11 +28,11 @@ pub(super) async fn download(
     uri: &Uri,
     headers: &BTreeMap<String, String>,
     to: &Path,
-    limits: Limits,
+    limits: DownloadLimits,
     note: &mut (dyn FnMut(String) + Send),
 ) -> Result<(), PullError> {
-    let headers = own_headers(headers).map_err(PullError::never)?;
-    let mut tries = Tries::default();
+    let headers = own_headers(headers).map_err(PullError::permanent)?;
+    let mut tries = Retries::default();
     loop {
         let Err(error) = once(transport, uri, &headers, to, &limits).await else { return Ok(()) };
         let reason = error.reason.clone();
@@ -48,41 +48,41 @@ async fn once(
     uri: &Uri,
     headers: &[(HeaderName, HeaderValue)],
     to: &Path,
-    limits: &Limits,
+    limits: &DownloadLimits,
 ) -> Result<(), PullError> {
-    let ask = Ask { headers: headers.to_vec(), ..Ask::default() };
-    let response = transport.ask(uri, &ask).await?;
+    let request = FetchRequest { headers: headers.to_vec(), ..FetchRequest::default() };
+    let response = transport.send(uri, &request).await?;
     let status = response.status();
     if !status.is_success() {
         let message = format!("the server answers {status}");
         let may_change = status.is_server_error()
             || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
-        return Err(if may_change { PullError::soon(message) } else { PullError::never(message) });
+        return Err(if may_change { PullError::temporary(message) } else { PullError::permanent(message) });
     }
     if response.body().size_hint().lower() > limits.0 {
         return Err(too_large());
     }
-    let mut kept = Kept::create(to, limits).await?;
+    let mut download = DownloadFile::create(to, limits).await?;
     let mut body = response.into_body();
     while let Some(bytes) = piece(&mut body).await? {
-        kept.write(&bytes).await?;
+        download.write(&bytes).await?;
     }
-    kept.finish().await
+    download.finish().await
 }
 
 /// The same from a file of the node.
-pub(super) async fn copy(mut file: File, to: &Path, limits: Limits) -> Result<(), PullError> {
+pub(super) async fn copy(mut file: File, to: &Path, limits: DownloadLimits) -> Result<(), PullError> {
     let doing = || "read it".to_owned();
     let kind = file.metadata().await.doing(doing)?.file_type();
     if !kind.is_file() {
-        return Err(PullError::never(format!("it is {}, and no regular file", kind_of(kind))));
+        return Err(PullError::permanent(format!("it is {}, and no regular file", kind_of(kind))));
     }
-    let mut kept = Kept::create(to, &limits).await?;
+    let mut download = DownloadFile::create(to, &limits).await?;
     let mut buffer = vec![0; PIECE_BYTES];
     loop {
         match file.read(&mut buffer).await.doing(doing)? {
-            0 => return kept.finish().await,
-            read => kept.write(&buffer[..read]).await?,
+            0 => return download.finish().await,
+            read => download.write(&buffer[..read]).await?,
         }
     }
 }
@@ -100,19 +100,19 @@ pub(super) async fn feed(file: &mut File, unpacking: &mut Unpacking) -> std::io:
 }
 
 fn too_large() -> PullError {
-    PullError::never("it is larger than this node allows (--artifact-mb-max)")
+    PullError::permanent("it is larger than this node allows (--artifact-mb-max)")
 }
 
-/// What has come so far.
-struct Kept<'a> {
+/// The file of a download in progress.
+struct DownloadFile<'a> {
     file: File,
     path: &'a Path,
     left: u64,
-    checksum: Option<(&'a Checksum, Hasher)>,
+    checksum: Option<(&'a Checksum, ChecksumHasher)>,
 }
 
-impl<'a> Kept<'a> {
-    async fn create(path: &'a Path, (bytes_max, checksum): &'a Limits) -> Result<Self, Failure> {
+impl<'a> DownloadFile<'a> {
+    async fn create(path: &'a Path, (bytes_max, checksum): &'a DownloadLimits) -> Result<Self, Failure> {
         let file = File::create(path).await.doing(|| format!("write {}", path.display()))?;
         let checksum = checksum.as_ref().map(|checksum| (checksum, checksum.hasher()));
         Ok(Self { file, path, left: *bytes_max, checksum })
@@ -129,7 +129,7 @@ impl<'a> Kept<'a> {
     async fn finish(mut self) -> Result<(), PullError> {
         self.file.flush().await.doing(|| format!("write {}", self.path.display()))?;
         match self.checksum {
-            Some((checksum, hasher)) => checksum.check(hasher).map_err(PullError::never),
+            Some((checksum, hasher)) => checksum.check(hasher).map_err(PullError::permanent),
             None => Ok(()),
         }
     }

@@ -11,7 +11,7 @@ use crate::resolve::resolve;
 /// Opens the file, if it lies in a directory that the operator allows. Tasks may be able to write there: what is opened
 /// is beneath that directory, and not what somebody puts there once it has been looked at.
 pub(super) fn open(path: &Path, allowed: &[PathBuf]) -> Result<File, PullError> {
-    let refused = |why: &str| PullError::never(format!("{}: {why}", path.display()));
+    let refused = |why: &str| PullError::permanent(format!("{}: {why}", path.display()));
     let plain = OFlags::RDONLY | OFlags::CLOEXEC;
     let beneath = allowed.iter().find_map(|dir| Some((dir, path.strip_prefix(dir).ok()?)));
     let (dir, rest) = beneath

@@ -2,9 +2,9 @@
 //! unpacked by a process without rights if they are an archive, and only then put where the task finds them.
 
 mod checksum;
+mod destination;
 mod download;
 mod local;
-mod place;
 mod source;
 
 use std::collections::BTreeSet;
@@ -18,12 +18,12 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use self::checksum::Checksum;
-use self::source::{Archive, Kind, Source};
+use self::source::{ArchiveFormat, ArtifactSource, SourceKind};
 use crate::dirs::remove_tree;
-use crate::drivers::Base;
-use crate::failure::{Doing, Failure, PANICKED};
+use crate::drivers::RootFs;
+use crate::failure::{Failure, FailureContext, PANICKED};
 use crate::images::registry::error::PullError;
-use crate::images::registry::transport::{Operators, Transport};
+use crate::images::registry::transport::{NamedHosts, Transport};
 use crate::images::unpacking::Unpacking;
 use crate::lifecycle::StartFailure;
 use crate::paths::AllocPaths;
@@ -40,11 +40,12 @@ const DONE_FILE: &str = "artifacts";
 #[cfg(test)]
 pub(crate) fn lands(
     destination: &str,
-    base: Base,
+    root_fs: RootFs,
     task_dir: &Path,
     shared_dir: &Path,
 ) -> Result<(PathBuf, PathBuf), String> {
-    place::Target::find(destination, base, task_dir, shared_dir).map(place::Target::into_parts)
+    destination::Destination::find(destination, root_fs, task_dir, shared_dir)
+        .map(destination::Destination::into_parts)
 }
 
 /// What an operator says of artifacts.
@@ -73,21 +74,21 @@ pub(crate) struct Artifacts {
     /// Made when the first one is fetched: it holds all of the host's root certificates.
     transport: OnceLock<Transport>,
     unpack_command: Vec<String>,
-    room: Semaphore,
+    fetch_slots: Semaphore,
 }
 
 /// For which task artifacts are fetched.
 pub(crate) struct Recipient<'a> {
-    pub(crate) place: &'a AllocPaths,
+    pub(crate) paths: &'a AllocPaths,
     pub(crate) task: &'a str,
-    pub(crate) base: Base,
+    pub(crate) root_fs: RootFs,
     /// The user of a task of the host; empty for the agent's.
     pub(crate) user: &'a str,
 }
 
 impl Artifacts {
     pub(crate) fn new(config: ArtifactConfig, unpack_command: Vec<String>) -> Self {
-        Self { config, transport: OnceLock::new(), unpack_command, room: Semaphore::new(FETCHES_MAX) }
+        Self { config, transport: OnceLock::new(), unpack_command, fetch_slots: Semaphore::new(FETCHES_MAX) }
     }
 
     /// Fetches all of them, unless that has been done before. `note` is sent what people who wait may want to know. The
@@ -98,48 +99,49 @@ impl Artifacts {
         to: &Recipient<'_>,
         note: &mut (dyn FnMut(String) + Send),
     ) -> Result<(), StartFailure> {
-        let keeper_dir = to.place.keeper_dir(to.task);
+        let keeper_dir = to.paths.keeper_dir(to.task);
         let done = keeper_dir.join(DONE_FILE);
         if all.is_empty() || done.exists() {
             return Ok(());
         }
         for spec in all {
-            let _room = self.room.acquire().await;
-            let source = Source::parse(spec).map_err(|why| failed(spec, &PullError::never(why)))?;
-            note(format!("Downloading {}", source.shown()));
+            let _slot = self.fetch_slots.acquire().await;
+            let source =
+                ArtifactSource::parse(spec).map_err(|why| failed(spec, &PullError::permanent(why)))?;
+            note(format!("Downloading {}", source.display()));
             let work = timeout(self.config.timeout, self.fetch_one(spec, &source, to, note));
             let late =
-                |_| PullError::soon(format!("it is not here after {} s", self.config.timeout.as_secs()));
+                |_| PullError::temporary(format!("it is not here after {} s", self.config.timeout.as_secs()));
             work.await.map_err(late).flatten().map_err(|error| failed(spec, &error))?;
         }
-        let kept = fs::write(&done, "").doing(|| format!("write {}", done.display()));
-        kept.map_err(|failure| failed(&all[0], &failure.into()))
+        let written = fs::write(&done, "").doing(|| format!("write {}", done.display()));
+        written.map_err(|failure| failed(&all[0], &failure.into()))
     }
 
     async fn fetch_one(
         &self,
         spec: &ArtifactSpec,
-        source: &Source,
+        source: &ArtifactSource,
         to: &Recipient<'_>,
         note: &mut (dyn FnMut(String) + Send),
     ) -> Result<(), PullError> {
         let checksum = spec.options.get("checksum").map(|text| Checksum::parse(text)).transpose();
-        let checksum = checksum.map_err(PullError::never)?;
-        let staging = Staging::make(&to.place.keeper_dir(to.task))?;
+        let checksum = checksum.map_err(PullError::permanent)?;
+        let staging = Staging::make(&to.paths.keeper_dir(to.task))?;
         let file = staging.file();
         match &source.kind {
-            Kind::Http(uri) => {
+            SourceKind::Http(uri) => {
                 let limits = (self.config.bytes_max, checksum);
                 download::download(self.transport()?, uri, &spec.headers, &file, limits, note).await?;
             }
-            Kind::Local(path) => {
+            SourceKind::Local(path) => {
                 let from = local::open(path, &self.config.dirs)?;
                 download::copy(from.into(), &file, (self.config.bytes_max, checksum)).await?;
             }
         }
-        let owner = place::Owner::of(spec, to).map_err(PullError::never)?;
-        let (spec, base) = (spec.clone(), to.base);
-        let (task_dir, shared_dir) = (to.place.task_dir(to.task), to.place.shared_dir());
+        let owner = destination::FileOwner::of(spec, to).map_err(PullError::permanent)?;
+        let (spec, root_fs) = (spec.clone(), to.root_fs);
+        let (task_dir, shared_dir) = (to.paths.task_dir(to.task), to.paths.shared_dir());
         let name = source.name.clone();
         let unpacked = match source.archive {
             Some(archive) => Some(self.unpack(&staging, archive).await?),
@@ -147,33 +149,33 @@ impl Artifacts {
         };
         let put = move || {
             let _staging = &staging;
-            let target = place::Target::find(&spec.destination, base, &task_dir, &shared_dir)?;
+            let target = destination::Destination::find(&spec.destination, root_fs, &task_dir, &shared_dir)?;
             match unpacked {
                 Some(dir) => target.put_all(&dir, owner),
                 None => target.put_file(&file, &name, spec.mode == "file", owner),
             }
         };
         let put = tokio::task::spawn_blocking(put).await;
-        put.map_err(|_| PullError::never(PANICKED))?.map_err(PullError::never)
+        put.map_err(|_| PullError::permanent(PANICKED))?.map_err(PullError::permanent)
     }
 
     /// Unpacks what was fetched into a directory of its own.
-    async fn unpack(&self, staging: &Staging, archive: Archive) -> Result<PathBuf, PullError> {
+    async fn unpack(&self, staging: &Staging, archive: ArchiveFormat) -> Result<PathBuf, PullError> {
         let dir = staging.dir();
         fs::create_dir(&dir).doing(|| format!("make {}", dir.display()))?;
         let path = staging.file();
         let doing = || format!("read {}", path.display());
         let file = fs::File::open(&path).doing(doing)?;
-        let failed = |error| PullError::never(format!("unpack it: {error}"));
+        let failed = |error| PullError::permanent(format!("unpack it: {error}"));
         let unpacking = match archive {
-            Archive::Tar => {
+            ArchiveFormat::Tar => {
                 let mut unpacking = Unpacking::start_files(&self.unpack_command, &dir).map_err(failed)?;
                 download::feed(&mut file.into(), &mut unpacking).await.doing(doing)?;
                 unpacking
             }
-            Archive::Zip => Unpacking::start_zip(&self.unpack_command, &dir, file).map_err(failed)?,
+            ArchiveFormat::Zip => Unpacking::start_zip(&self.unpack_command, &dir, file).map_err(failed)?,
         };
-        unpacking.finish().await.map_err(|why| PullError::never(format!("unpack it: {why}")))?;
+        unpacking.finish().await.map_err(|why| PullError::permanent(format!("unpack it: {why}")))?;
         Ok(dir)
     }
 
@@ -181,12 +183,12 @@ impl Artifacts {
         if let Some(transport) = self.transport.get() {
             return Ok(transport);
         }
-        let made = Transport::new(Operators::of_artifacts(self.config.hosts.clone()))?;
+        let made = Transport::new(NamedHosts::of_artifacts(self.config.hosts.clone()))?;
         Ok(self.transport.get_or_init(|| made))
     }
 }
 
-/// Where an artifact is before it is the task's. It goes with this.
+/// The directory in which an artifact is staged before it is moved to the task. Removed when this is dropped.
 struct Staging(PathBuf);
 
 impl Staging {
@@ -216,7 +218,7 @@ impl Drop for Staging {
 }
 
 fn failed(spec: &ArtifactSpec, error: &PullError) -> StartFailure {
-    let shown: String = source::without_secrets(&spec.source).chars().take(256).collect();
-    let message = format!("get the artifact {shown}: {}", error.reason);
+    let display: String = source::without_secrets(&spec.source).chars().take(256).collect();
+    let message = format!("get the artifact {display}: {}", error.reason);
     StartFailure { message, ..error.failure("") }
 }

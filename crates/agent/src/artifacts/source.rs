@@ -6,42 +6,46 @@ use berth_api::agent::ArtifactSpec;
 use hyper::Uri;
 
 /// Archives that are unpacked, by the ends of their names and what `archive` says of them.
-const ARCHIVES: [(&str, Archive); 4] =
-    [("tar", Archive::Tar), ("tar.gz", Archive::Tar), ("tgz", Archive::Tar), ("zip", Archive::Zip)];
+const ARCHIVES: [(&str, ArchiveFormat); 4] = [
+    ("tar", ArchiveFormat::Tar),
+    ("tar.gz", ArchiveFormat::Tar),
+    ("tgz", ArchiveFormat::Tar),
+    ("zip", ArchiveFormat::Zip),
+];
 /// Those that are not.
 const OTHER_ARCHIVES: [&str; 8] = [".gz", ".bz2", ".xz", ".zst", ".tbz2", ".txz", ".tzst", ".7z"];
-/// For people.
+/// The formats that are unpacked, as errors name them.
 const UNPACKED: &str = "tar, tar.gz and zip are";
 
 /// Options that something comes of.
 const OPTIONS: [&str; 2] = ["checksum", "archive"];
 
-/// Where it comes from.
+/// Where an artifact comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Source {
-    pub(super) kind: Kind,
-    /// As a file.
+pub(super) struct ArtifactSource {
+    pub(super) kind: SourceKind,
+    /// The name of the file that it becomes.
     pub(super) name: String,
     /// None for a file, which comes as it is.
-    pub(super) archive: Option<Archive>,
+    pub(super) archive: Option<ArchiveFormat>,
 }
 
-/// How it is packed.
+/// The format of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Archive {
-    /// Gzipped or not.
+pub(super) enum ArchiveFormat {
+    /// A tar archive, gzipped or not.
     Tar,
     Zip,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SourceKind {
     Http(Uri),
     /// On the node itself.
     Local(PathBuf),
 }
 
-impl Source {
+impl ArtifactSource {
     pub(super) fn parse(spec: &ArtifactSpec) -> Result<Self, String> {
         if spec.insecure {
             return Err("`insecure` is not implemented: certificates are always checked".into());
@@ -54,8 +58,8 @@ impl Source {
         }
         let kind = kind(&spec.source)?;
         let path = match &kind {
-            Kind::Http(uri) => uri.path().to_owned(),
-            Kind::Local(path) => path.to_string_lossy().into_owned(),
+            SourceKind::Http(uri) => uri.path().to_owned(),
+            SourceKind::Local(path) => path.to_string_lossy().into_owned(),
         };
         let name = path.rsplit('/').next().unwrap_or_default().to_owned();
         let archive = archive(spec, &name)?;
@@ -68,10 +72,10 @@ impl Source {
     }
 
     /// For people, without what may be secret in it.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn display(&self) -> String {
         match &self.kind {
-            Kind::Http(uri) => without_secrets(&uri.to_string()),
-            Kind::Local(path) => path.display().to_string(),
+            SourceKind::Http(uri) => without_secrets(&uri.to_string()),
+            SourceKind::Local(path) => path.display().to_string(),
         }
     }
 }
@@ -85,12 +89,12 @@ pub(super) fn without_secrets(source: &str) -> String {
     format!("{scheme}://{}", &rest[user..])
 }
 
-fn kind(source: &str) -> Result<Kind, String> {
+fn kind(source: &str) -> Result<SourceKind, String> {
     if let Some(path) = source.strip_prefix("file://") {
-        return Ok(Kind::Local(path.into()));
+        return Ok(SourceKind::Local(path.into()));
     }
     if source.starts_with('/') {
-        return Ok(Kind::Local(source.into()));
+        return Ok(SourceKind::Local(source.into()));
     }
     if !source.starts_with("https://") && !source.starts_with("http://") {
         return Err(
@@ -104,14 +108,14 @@ fn kind(source: &str) -> Result<Kind, String> {
         );
     }
     let text = source.split('#').next().unwrap_or_default();
-    text.parse().map(Kind::Http).map_err(|error| format!("it is no URL: {error}"))
+    text.parse().map(SourceKind::Http).map_err(|error| format!("it is no URL: {error}"))
 }
 
-fn archive(spec: &ArtifactSpec, name: &str) -> Result<Option<Archive>, String> {
-    let told = spec.options.get("archive").map(String::as_str);
+fn archive(spec: &ArtifactSpec, name: &str) -> Result<Option<ArchiveFormat>, String> {
+    let option = spec.options.get("archive").map(String::as_str);
     let find =
         |is: &dyn Fn(&str) -> bool| ARCHIVES.into_iter().find(|(end, _)| is(end)).map(|(_, kind)| kind);
-    let known = match told {
+    let known = match option {
         Some("false" | "0") => return if spec.mode == "dir" { Err(no_dir(name)) } else { Ok(None) },
         Some(kind) => {
             let known = find(&|end| end == kind);
@@ -144,36 +148,42 @@ mod tests {
         source: &str,
         mode: &str,
         options: &[(&str, &str)],
-    ) -> Result<(String, Option<Archive>), String> {
+    ) -> Result<(String, Option<ArchiveFormat>), String> {
         let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let (source, mode) = (source.to_owned(), mode.to_owned());
         let spec = ArtifactSpec { source, mode, options, ..ArtifactSpec::default() };
-        Source::parse(&spec).map(|source| (source.name, source.archive))
+        ArtifactSource::parse(&spec).map(|source| (source.name, source.archive))
     }
 
     #[test]
     fn what_an_artifact_is_follows_from_its_name_unless_somebody_says() {
         let is = |name: &str, archive| Ok((name.to_owned(), archive));
         assert_eq!(parse("https://a.b/x/tool?sig=1", "any", &[]), is("tool", None));
-        assert_eq!(parse("https://a.b/app.tar.gz", "any", &[]), is("app.tar.gz", Some(Archive::Tar)));
+        assert_eq!(parse("https://a.b/app.tar.gz", "any", &[]), is("app.tar.gz", Some(ArchiveFormat::Tar)));
         assert_eq!(parse("https://a.b/app.tar.gz", "file", &[]), is("app.tar.gz", None));
-        assert_eq!(parse("https://a.b/app", "dir", &[("archive", "tgz")]), is("app", Some(Archive::Tar)));
+        assert_eq!(
+            parse("https://a.b/app", "dir", &[("archive", "tgz")]),
+            is("app", Some(ArchiveFormat::Tar))
+        );
         assert_eq!(parse("/srv/app.tgz", "any", &[("archive", "false")]), is("app.tgz", None));
         assert_eq!(parse("http://a.b/", "file", &[]), is("", None));
-        assert_eq!(parse("https://a.b/app.zip?x=1", "any", &[]), is("app.zip", Some(Archive::Zip)));
-        assert_eq!(parse("https://a.b/app", "any", &[("archive", "zip")]), is("app", Some(Archive::Zip)));
+        assert_eq!(parse("https://a.b/app.zip?x=1", "any", &[]), is("app.zip", Some(ArchiveFormat::Zip)));
+        assert_eq!(
+            parse("https://a.b/app", "any", &[("archive", "zip")]),
+            is("app", Some(ArchiveFormat::Zip))
+        );
         assert_eq!(parse("https://a.b/gunzip", "any", &[]), is("gunzip", None));
     }
 
     #[test]
     fn secrets_of_an_address_are_not_shown() {
-        for (source, shown) in [
+        for (source, display) in [
             ("https://me:secret@a.b/x?sig=1#part", "https://a.b/x"),
             ("https://a.b/x@1", "https://a.b/x@1"),
             ("https://me@a.b", "https://a.b"),
             ("/srv/x?", "/srv/x"),
         ] {
-            assert_eq!(without_secrets(source), shown);
+            assert_eq!(without_secrets(source), display);
         }
     }
 

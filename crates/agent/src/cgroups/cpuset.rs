@@ -16,7 +16,7 @@ use super::group::write;
 use super::limits::enable;
 use super::mounts::Hierarchy;
 use super::{Cgroup, DIR, mounts};
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::keeper::plan::CgroupSetting;
 use crate::mountinfo;
 
@@ -88,7 +88,7 @@ impl Cpuset {
     ///
     /// # Errors
     /// The first that could not be written; the others are all the same.
-    fn apply(&self, given: &Given, all: &BTreeSet<u32>) -> Result<(), Failure> {
+    fn apply(&self, given: &CoreAssignments, all: &BTreeSet<u32>) -> Result<(), Failure> {
         let shared = left_of(all, &given.owned);
         let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let names = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -106,7 +106,7 @@ impl Cpuset {
     fn cores_of(
         &self,
         (alloc, task): (AllocId, u16),
-        given: &Given,
+        given: &CoreAssignments,
         (all, shared): (&BTreeSet<u32>, &BTreeSet<u32>),
     ) -> String {
         let own = given.owned.get(&alloc).and_then(|tasks| tasks.get(&task));
@@ -150,7 +150,7 @@ fn read(dir: &Path, file: &str) -> std::io::Result<String> {
     Ok(fs::read_to_string(dir.join(file))?.trim().to_owned())
 }
 
-/// As `0-3,8`.
+/// Parses a list of cores as the kernel writes it: `0-3,8`.
 fn parse(list: &str) -> Option<BTreeSet<u32>> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -178,20 +178,20 @@ fn format(cores: &BTreeSet<u32>) -> String {
 }
 
 /// Cores of tasks by their number in their group, by allocation; of one without any, none.
-pub(crate) type Owned = BTreeMap<AllocId, BTreeMap<u16, BTreeSet<u32>>>;
+pub(crate) type AllocCores = BTreeMap<AllocId, BTreeMap<u16, BTreeSet<u32>>>;
 
 /// Which tasks of a node have cores of their own, and so what is left for the others.
 #[derive(Debug)]
 pub(crate) struct Cores {
     /// Why tasks are not kept off, where that cannot be.
     cpuset: Result<Cpuset, String>,
-    given: Mutex<Given>,
+    given: Mutex<CoreAssignments>,
 }
 
-/// What was given to whom.
+/// The cores of each allocation.
 #[derive(Debug, Default)]
-struct Given {
-    owned: Owned,
+struct CoreAssignments {
+    owned: AllocCores,
     /// All allocations of this agent, with cores of their own or without.
     known: BTreeSet<AllocId>,
     /// Not all tasks are where they are to be: that could not be written.
@@ -209,7 +209,7 @@ impl Cores {
         Self { cpuset, given: Mutex::default() }
     }
 
-    fn given(&self) -> MutexGuard<'_, Given> {
+    fn given(&self) -> MutexGuard<'_, CoreAssignments> {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -238,8 +238,8 @@ impl Cores {
     pub(crate) fn release(&self, alloc: AllocId) -> Result<(), Failure> {
         let mut given = self.given();
         given.known.remove(&alloc);
-        let had_some = given.owned.remove(&alloc).is_some();
-        if had_some || given.is_stale { self.apply(&mut given) } else { Ok(()) }
+        let had_cores = given.owned.remove(&alloc).is_some();
+        if had_cores || given.is_stale { self.apply(&mut given) } else { Ok(()) }
     }
 
     /// Takes up the allocations that were there before; whoever was kept off others that have ended since is not any more.
@@ -247,7 +247,7 @@ impl Cores {
     ///
     /// # Errors
     /// When that cannot be.
-    pub(crate) fn restore(&self, living: Owned) -> Result<(), Failure> {
+    pub(crate) fn restore(&self, living: AllocCores) -> Result<(), Failure> {
         let mut given = self.given();
         given.known = living.keys().copied().collect();
         given.owned = living.into_iter().filter(|(_, tasks)| !tasks.is_empty()).collect();
@@ -282,7 +282,7 @@ impl Cores {
         cpuset.all().map_or(Vec::new(), |all| left_of(&all, &given.owned).into_iter().collect())
     }
 
-    fn apply(&self, given: &mut Given) -> Result<(), Failure> {
+    fn apply(&self, given: &mut CoreAssignments) -> Result<(), Failure> {
         given.ever |= !given.owned.is_empty();
         let Ok(cpuset) = &self.cpuset else { return Ok(()) };
         let done = cpuset.all().and_then(|all| cpuset.apply(given, &all));
@@ -292,7 +292,7 @@ impl Cores {
 }
 
 /// All cores where nothing is left: a task has to run somewhere, and servers give away as much only where none asks for MHz.
-fn left_of(all: &BTreeSet<u32>, owned: &Owned) -> BTreeSet<u32> {
+fn left_of(all: &BTreeSet<u32>, owned: &AllocCores) -> BTreeSet<u32> {
     let taken: BTreeSet<u32> = owned.values().flat_map(BTreeMap::values).flatten().copied().collect();
     let left: BTreeSet<u32> = all.difference(&taken).copied().collect();
     if left.is_empty() { all.clone() } else { left }
@@ -373,7 +373,7 @@ mod tests {
         cores.renew(&name(3, 1)).expect("given back");
         assert_eq!(at(&name(3, 1)), free);
         // An agent that was ended in between knows what it finds.
-        let living = |own: Option<u32>| -> Owned {
+        let living = |own: Option<u32>| -> AllocCores {
             let own = own.map(|core| (0, [core].into()));
             [(alloc(1), BTreeMap::new()), (alloc(2), own.into_iter().collect())].into()
         };

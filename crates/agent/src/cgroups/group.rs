@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 /// How long its processes are given to die.
 const END_MAX: Duration = Duration::from_secs(10);

@@ -16,7 +16,7 @@ const EMPTY_FOR: Duration = Duration::from_secs(60);
 const LEFTOVERS_MAX: usize = 100_000;
 
 /// Empty ones, by where they are, and which directories those were.
-type Empty = BTreeMap<PathBuf, u64>;
+type EmptyCgroups = BTreeMap<PathBuf, u64>;
 
 /// Removes those of Berth's in which nothing runs; nothing else touches them. Takes its time.
 pub(crate) async fn remove_leftovers() {
@@ -33,7 +33,7 @@ pub(crate) async fn remove_leftovers() {
     }
 }
 
-fn find(dirs: &[PathBuf]) -> Empty {
+fn find(dirs: &[PathBuf]) -> EmptyCgroups {
     let entries = dirs.iter().flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten());
     let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let empty = dirs.map(|entry| entry.path()).filter(|dir| Cgroup::at(dir).is_empty());
@@ -41,7 +41,7 @@ fn find(dirs: &[PathBuf]) -> Empty {
 }
 
 /// Removes those that were empty before and are now; how many.
-fn remove(before: &Empty, now: &Empty) -> usize {
+fn remove(before: &EmptyCgroups, now: &EmptyCgroups) -> usize {
     let same = now.iter().filter(|(dir, inode)| before.get(*dir) == Some(inode));
     same.filter(|(dir, _)| Cgroup::at(dir).try_remove()).count()
 }

@@ -16,10 +16,10 @@ const CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];
 
 /// What a task may have; 0 for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Limits {
+pub(crate) struct CgroupLimits {
     /// What is its own: taken back last when the node runs short.
     pub(crate) memory_bytes: u64,
-    /// The most.
+    /// The hard limit; 0 for none.
     pub(crate) memory_max_bytes: u64,
     /// Its part of the processors where others want them too, in the unit of version 1: 1,024 are a usual one.
     pub(crate) cpu_shares: u64,
@@ -30,11 +30,11 @@ pub(crate) struct Limits {
 /// Where the controllers of this host are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Controllers {
-    found: Vec<Found>,
+    found: Vec<Controller>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Found {
+struct Controller {
     name: &'static str,
     /// Of all of Berth's cgroups.
     dir: PathBuf,
@@ -48,7 +48,7 @@ impl Controllers {
             let first = all.iter().find(|found| found.has(name));
             let second = || all.iter().find(|found| found.version == 2 && enable(&found.mount, name));
             let found = first.or_else(second)?;
-            Some(Found { name, dir: found.mount.join(DIR), version: found.version })
+            Some(Controller { name, dir: found.mount.join(DIR), version: found.version })
         };
         Self { found: CONTROLLERS.into_iter().filter_map(find).collect() }
     }
@@ -60,7 +60,7 @@ impl Controllers {
     }
 
     /// What is to be written for the task of this name, in this order.
-    pub(crate) fn settings(&self, name: &str, limits: Limits) -> Vec<CgroupSetting> {
+    pub(crate) fn settings(&self, name: &str, limits: CgroupLimits) -> Vec<CgroupSetting> {
         self.found.iter().flat_map(|found| found.settings(name, limits)).collect()
     }
 }
@@ -80,8 +80,8 @@ pub(super) fn enable(mount: &Path, name: &str) -> bool {
     })
 }
 
-impl Found {
-    fn settings(&self, name: &str, limits: Limits) -> Vec<CgroupSetting> {
+impl Controller {
+    fn settings(&self, name: &str, limits: CgroupLimits) -> Vec<CgroupSetting> {
         let dir = self.dir.join(name).to_string_lossy().into_owned();
         let set = |file: &str, value: u64, optional| CgroupSetting {
             cgroup: dir.clone(),
@@ -89,7 +89,7 @@ impl Found {
             value: value.to_string(),
             optional,
         };
-        let Limits { memory_bytes, memory_max_bytes, cpu_shares, pids } = limits;
+        let CgroupLimits { memory_bytes, memory_max_bytes, cpu_shares, pids } = limits;
         let most = memory_bytes.max(memory_max_bytes);
         let is_less = memory_bytes > 0 && memory_bytes < most;
         let mut settings = Vec::new();
@@ -123,11 +123,11 @@ fn weight(shares: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits =
-        Limits { memory_bytes: 64 << 20, memory_max_bytes: 128 << 20, cpu_shares: 1_024, pids: 100 };
+    const LIMITS: CgroupLimits =
+        CgroupLimits { memory_bytes: 64 << 20, memory_max_bytes: 128 << 20, cpu_shares: 1_024, pids: 100 };
 
     /// What is written, by file.
-    fn written(controllers: &Controllers, limits: Limits) -> String {
+    fn written(controllers: &Controllers, limits: CgroupLimits) -> String {
         let lines = controllers.settings("task", limits).into_iter();
         let shown = lines.map(|setting| {
             let cgroup =
@@ -168,7 +168,7 @@ mod tests {
             /berth/task/pids.max 100
         "#]]
         .assert_eq(&written(&found, LIMITS));
-        assert_eq!(written(&found, Limits::default()), "");
+        assert_eq!(written(&found, CgroupLimits::default()), "");
         fs::write(root.join("cgroup.controllers"), "hugetlb\n").expect("written");
         let found = Controllers::find(&[Hierarchy { mount: root, version: 2, options: Vec::new() }]);
         assert_eq!(found.lacking(), ["cpu", "memory", "pids"]);

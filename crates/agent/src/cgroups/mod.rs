@@ -15,12 +15,12 @@ use std::sync::LazyLock;
 
 use nix::unistd::Pid;
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::mountinfo;
 pub(crate) use cpuset::{Cores, Cpuset};
 pub(crate) use group::Cgroup;
 pub(crate) use leftovers::remove_leftovers;
-pub(crate) use limits::{Controllers, Limits};
+pub(crate) use limits::{CgroupLimits, Controllers};
 use mounts::{Hierarchy, candidates};
 
 /// The directory of all of Berth's.
@@ -30,7 +30,7 @@ const DIR: &str = "berth";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cgroups {
     dir: PathBuf,
-    /// 1 or 2.
+    /// The version of cgroups: 1 or 2.
     pub(crate) version: u8,
     pub(crate) controllers: Controllers,
     /// None where tasks cannot be kept to cores.
@@ -49,7 +49,7 @@ pub(crate) fn without_limits() -> Option<String> {
     lacks(&mountinfo::read().unwrap_or_default())
 }
 
-fn lacks(mounted: &[mountinfo::Mount]) -> Option<String> {
+fn lacks(mounted: &[mountinfo::MountEntry]) -> Option<String> {
     let cannot = "containers cannot be limited here";
     let lacking = Controllers::find(&mounts::of_runtimes(mounted)).lacking();
     if lacking.is_empty() {
@@ -84,7 +84,7 @@ pub(crate) fn of_container(id: &str) -> Vec<Cgroup> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CpuAccount {
     pub(crate) cgroup: Cgroup,
-    /// 1 or 2.
+    /// The version of cgroups: 1 or 2.
     pub(crate) version: u8,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn cpu_account(id: &str, main: Pid) -> Option<CpuAccount> {
 }
 
 /// Version 1 where it counts processor time: beside it, runtimes make no cgroups of version 2.
-fn counting_cpu(mounted: &[mountinfo::Mount]) -> Option<Hierarchy> {
+fn counting_cpu(mounted: &[mountinfo::MountEntry]) -> Option<Hierarchy> {
     let all = mounts::all(mounted);
     let first = all.iter().find(|found| found.has("cpuacct"));
     first.or_else(|| all.iter().find(|found| found.version == 2)).cloned()
@@ -155,8 +155,8 @@ mod tests {
     }
 
     /// A host that mounts both versions, `first` of the controllers in version 1 and all in version 2, where that has any.
-    fn hybrid(first: &[&str], second: &Path) -> Vec<mountinfo::Mount> {
-        let mount = |point: PathBuf, kind: &str, options: &str| mountinfo::Mount {
+    fn hybrid(first: &[&str], second: &Path) -> Vec<mountinfo::MountEntry> {
+        let mount = |point: PathBuf, kind: &str, options: &str| mountinfo::MountEntry {
             point,
             kind: kind.into(),
             source: kind.into(),
@@ -223,9 +223,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let own = dir.path().join(DIR);
         fs::create_dir(&own).expect("made");
-        for place in [dir.path(), &own] {
-            fs::write(place.join("cgroup.controllers"), "memory\n").expect("written");
-            fs::write(place.join("cgroup.subtree_control"), "memory\n").expect("written");
+        for dir in [dir.path(), &own] {
+            fs::write(dir.join("cgroup.controllers"), "memory\n").expect("written");
+            fs::write(dir.join("cgroup.subtree_control"), "memory\n").expect("written");
         }
         let mounted = hybrid(&["cpu", "pids"], dir.path());
         let why = lacks(&mounted).expect("the runtime would not limit memory");

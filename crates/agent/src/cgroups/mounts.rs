@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::mountinfo::Mount;
+use crate::mountinfo::MountEntry;
 
 /// Where runtimes look for version 2, or for the hierarchies of version 1.
 const USUAL: &str = "/sys/fs/cgroup";
@@ -11,7 +11,7 @@ const USUAL: &str = "/sys/fs/cgroup";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hierarchy {
     pub(super) mount: PathBuf,
-    /// 1 or 2.
+    /// The version of cgroups: 1 or 2.
     pub(super) version: u8,
     /// Of version 1: what it is mounted with, its controllers among it.
     pub(super) options: Vec<String>,
@@ -24,8 +24,8 @@ impl Hierarchy {
 }
 
 /// All of them; version 1 has several.
-pub(super) fn all(mounts: &[Mount]) -> Vec<Hierarchy> {
-    let hierarchy = |Mount { point, kind, options, .. }: &Mount| {
+pub(super) fn all(mounts: &[MountEntry]) -> Vec<Hierarchy> {
+    let hierarchy = |MountEntry { point, kind, options, .. }: &MountEntry| {
         let version = match kind.as_str() {
             "cgroup2" => 2,
             "cgroup" => 1,
@@ -37,7 +37,7 @@ pub(super) fn all(mounts: &[Mount]) -> Vec<Hierarchy> {
 }
 
 /// Those in which OCI runtimes limit containers: version 2 where it is mounted in the usual place, else version 1 alone.
-pub(super) fn of_runtimes(mounts: &[Mount]) -> Vec<Hierarchy> {
+pub(super) fn of_runtimes(mounts: &[MountEntry]) -> Vec<Hierarchy> {
     let usual = mounts.iter().rfind(|mount| mount.point == Path::new(USUAL));
     let mut found = all(mounts);
     let is_alone = found.iter().all(|hierarchy| hierarchy.version == 2);
@@ -47,7 +47,7 @@ pub(super) fn of_runtimes(mounts: &[Mount]) -> Vec<Hierarchy> {
 }
 
 /// Those that can hold processes together, best first.
-pub(super) fn candidates(mounts: &[Mount]) -> Vec<Hierarchy> {
+pub(super) fn candidates(mounts: &[MountEntry]) -> Vec<Hierarchy> {
     let mut found = all(mounts);
     found.retain(|hierarchy| hierarchy.version == 2 || hierarchy.has("freezer"));
     // A later mount at the same path hides an earlier one; a second mount of the same hierarchy does no harm.

@@ -122,7 +122,7 @@ mod tests {
             [("renderD128", mi210), ("renderD129", unnamed), ("renderD130", arc), ("renderD131", flex)];
         let files = ["/dev/kfd", "/dev/dri/renderD128", "/dev/dri/renderD130", "/dev/dri/renderD131"];
         let root = tree(&gpus, &files);
-        let told: Vec<String> = find(root.path())
+        let found: Vec<String> = find(root.path())
             .into_iter()
             .map(|found| {
                 let Device { vendor, kind, model, id, attributes, unhealthy, files } = found;
@@ -134,7 +134,7 @@ mod tests {
             amd/gpu/0x73bf 0000:0a:00.0 {"driver": "amdgpu"} true ["/dev/kfd", "/dev/dri/renderD129"]
             intel/gpu/0xe20b 0000:03:00.0 {"driver": "xe", "memory": "16384 MiB"} false ["/dev/dri/renderD130"]
             intel/gpu/0x56c0 0000:4d:00.0 {"driver": "i915", "memory": "16384 MiB"} false ["/dev/dri/renderD131"]"#]]
-        .assert_eq(&told.join("\n"));
+        .assert_eq(&found.join("\n"));
     }
 
     #[test]

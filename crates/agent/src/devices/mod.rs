@@ -13,11 +13,11 @@ use crate::failure::Failure;
 /// One device, as a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Device {
-    /// As `nvidia`.
+    /// The vendor, as `nvidia`.
     pub vendor: String,
     /// The type, as `gpu`.
     pub kind: String,
-    /// As `Tesla T4`.
+    /// The model, as `Tesla T4`.
     pub model: String,
     /// Unique among the node's devices; what its driver knows it by.
     pub id: String,
@@ -50,7 +50,7 @@ fn below(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
-/// What the servers are told: those of one model together.
+/// The devices as they are reported to servers, grouped by model.
 pub(crate) fn specs(devices: &[Device]) -> Vec<DeviceSpec> {
     let mut specs: Vec<DeviceSpec> = Vec::new();
     for Device { vendor, kind, model, id, attributes, unhealthy, .. } in devices {
@@ -70,7 +70,7 @@ pub(crate) fn specs(devices: &[Device]) -> Vec<DeviceSpec> {
     specs
 }
 
-/// Their files.
+/// The device files of each device.
 pub(crate) fn files(devices: &[Device]) -> DeviceFiles {
     devices.iter().map(|device| (device.id.clone(), device.files.clone())).collect()
 }
@@ -136,11 +136,11 @@ mod tests {
     #[test]
     fn devices_of_one_model_are_told_together() {
         let specs = specs(&[device("T4", "a", &[]), device("A100", "b", &[]), device("T4", "c", &[])]);
-        let told: Vec<(&str, Vec<&str>)> = specs
+        let found: Vec<(&str, Vec<&str>)> = specs
             .iter()
             .map(|spec| (&*spec.model, spec.instances.iter().map(|one| &*one.id).collect()))
             .collect();
-        assert_eq!(told, [("T4", vec!["a", "c"]), ("A100", vec!["b"])]);
+        assert_eq!(found, [("T4", vec!["a", "c"]), ("A100", vec!["b"])]);
     }
 
     #[test]

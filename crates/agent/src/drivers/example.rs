@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use berth_api::agent::{AllocId, GroupSpec, RunAlloc, TaskSpec};
 use prost::Message;
 
-use super::{Given, TaskContext};
+use super::{TaskContext, TaskShare};
 use crate::{
     lifecycle::{GroupCache, RunSpec},
     paths::AllocPaths,
@@ -16,17 +16,17 @@ pub(super) fn with_task<T>(spec: &TaskSpec, run: RunAlloc, check: impl FnOnce(Ta
     let group = GroupSpec { tasks: vec![spec.clone()], ..GroupSpec::default() }.encode_to_vec();
     let run = RunAlloc { alloc_id: vec![1; 16], ..run };
     let run = RunSpec::from_wire(run, &group, &mut GroupCache::default()).expect("an allocation");
-    let place = AllocPaths::new(Path::new("/data"), AllocId([1; 16]));
+    let paths = AllocPaths::new(Path::new("/data"), AllocId([1; 16]));
     check(TaskContext {
         spec,
         run: &run,
         attempt: 1,
-        place: &place,
+        paths: &paths,
         config_json: String::new(),
         user: String::new(),
         hostname: String::new(),
         env: BTreeMap::new(),
-        given: Given::default(),
+        share: TaskShare::default(),
         secrets: Arc::default(),
         secret_files: Vec::new(),
         image: None,

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::settings::{duration_ns, parse};
 use super::{Driver, Launch, TaskContext};
-use crate::lifecycle::{Alloc, CheckAnswer, CheckRef, Exit, StartFailure, StartFailureKind};
+use crate::lifecycle::{Alloc, CheckRef, CheckResult, Exit, StartFailure, StartFailureKind};
 use crate::network::NetworkNeed;
 
 /// What a mock task does.
@@ -53,11 +53,11 @@ pub struct MockSettings {
 pub enum MockStep<'a> {
     /// It reports how far its start has come.
     Noted(String),
-    /// It runs.
+    /// The task counts as running.
     Started,
     /// It does not; nothing follows.
     StartFailed(StartFailure),
-    /// It writes.
+    /// The task writes this to its standard output.
     Output(&'a str),
     /// It ended; nothing follows. The time of the exit is left to the player.
     Exited(Exit),
@@ -147,7 +147,7 @@ impl MockSettings {
 }
 
 /// How a check of a mock task is answered, or one of a group whose first task is one; none for any other check.
-pub fn answer_check(alloc: &Alloc, of: CheckRef, now_ns: u64) -> Option<CheckAnswer> {
+pub fn answer_check(alloc: &Alloc, of: CheckRef, now_ns: u64) -> Option<CheckResult> {
     let named = &alloc.check(of)?.task;
     let mut tasks = alloc.spec().group.tasks.iter();
     let task = tasks.find(|task| named.is_empty() || task.name == *named)?;
@@ -159,7 +159,7 @@ pub fn answer_check(alloc: &Alloc, of: CheckRef, now_ns: u64) -> Option<CheckAns
         Ok(settings) => settings.on_check(ran_ns),
         Err(_) => (CheckState::Critical, "mock_driver: its settings are wrong"),
     };
-    Some(CheckAnswer { state, code: 0, output: output.to_owned(), at_ns: now_ns })
+    Some(CheckResult { state, code: 0, output: output.to_owned(), at_ns: now_ns })
 }
 
 /// Why nobody runs a command within a mock task.
@@ -173,11 +173,11 @@ pub fn progress(number: u64, of: u64) -> String {
     format!("Preparing: {number} of {of}")
 }
 
-/// The driver.
+/// The driver of mock tasks.
 #[derive(Debug)]
-pub(super) struct Mock;
+pub(super) struct MockDriver;
 
-impl Driver for Mock {
+impl Driver for MockDriver {
     fn network(&self, _: &TaskContext<'_>) -> Result<NetworkNeed, StartFailure> {
         Ok(NetworkNeed::Nothing)
     }
@@ -198,14 +198,14 @@ mod tests {
     use super::*;
 
     fn check(config_json: &str, expected: &Expect) {
-        let told = match MockSettings::parse(config_json) {
+        let parsed = match MockSettings::parse(config_json) {
             Err(failure) => failure.message,
             Ok(mock) => {
                 let steps = (0..).map_while(|number| mock.step(number));
                 steps.map(|(at_ns, step)| format!("{:.1}s {step:?}\n", at_ns as f64 / 1e9)).collect()
             }
         };
-        expected.assert_eq(&told);
+        expected.assert_eq(&parsed);
     }
 
     #[test]

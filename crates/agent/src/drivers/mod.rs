@@ -6,19 +6,19 @@
 pub(crate) mod container;
 #[cfg(test)]
 mod example;
-mod given;
 pub mod mock;
 mod raw_exec;
 pub(crate) mod settings;
 #[cfg(test)]
 mod submission;
+mod task_share;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use container::{ContainerConfig, extra_capability};
-pub use given::Given;
 pub(crate) use raw_exec::NAME as RAW_EXEC;
+pub use task_share::TaskShare;
 
 use berth_api::agent::TaskSpec;
 use nix::sys::signal::Signal;
@@ -31,19 +31,19 @@ use crate::network::{NetworkNeed, TaskNetwork};
 use crate::paths::AllocPaths;
 use crate::secrets::Secrets;
 
-/// A kind of task.
+/// A driver: it knows how to launch one kind of task.
 pub trait Driver: Send + Sync {
     /// Its name in job files.
     fn name(&self) -> &'static str;
 
-    /// What is reported of it to the servers besides that it is there, as `driver.NAME.version`.
+    /// Attributes of the node that it adds, as `driver.NAME.version`.
     fn attributes(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 
-    /// Where its tasks live.
-    fn base(&self) -> Base {
-        Base::Host
+    /// The root file system of its tasks.
+    fn root_fs(&self) -> RootFs {
+        RootFs::Host
     }
 
     /// The signal that asks a task to end, if the task names none.
@@ -59,7 +59,7 @@ pub trait Driver: Send + Sync {
         Ok(None)
     }
 
-    /// What it needs of a network, where this node has networks for allocations.
+    /// The network that it needs, where this node has networks for allocations.
     ///
     /// # Errors
     /// When the task's settings are wrong.
@@ -75,7 +75,7 @@ pub trait Driver: Send + Sync {
         Ok(false)
     }
 
-    /// What of its tasks is not limited on this node, and why; none where all that a job asks for is.
+    /// The limits that are not enforced on this node, and why; none where all are.
     fn unlimited(&self) -> Option<&str> {
         None
     }
@@ -87,12 +87,12 @@ pub trait Driver: Send + Sync {
     fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure>;
 }
 
-/// Where a task lives.
+/// The root file system of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Base {
-    /// It sees the host's files.
+pub enum RootFs {
+    /// The host's: the task sees the host's files.
     Host,
-    /// It has a root directory of its own.
+    /// A root directory of its own.
     Container,
 }
 
@@ -101,22 +101,22 @@ pub enum Base {
 pub struct TaskContext<'a> {
     /// The task as the job describes it.
     pub spec: &'a TaskSpec,
-    /// Whose it is, and with which ports.
+    /// The allocation's desired state, with its ports.
     pub run: &'a RunSpec,
     /// Which start of it this is.
     pub attempt: u32,
     /// Where its files are.
-    pub place: &'a AllocPaths,
-    /// Its settings.
+    pub paths: &'a AllocPaths,
+    /// The task's `config` block, as JSON.
     pub config_json: String,
     /// The user that it is to run as; empty for the driver's default.
     pub user: String,
     /// The name that its group's network gives its host; empty for one of its own.
     pub hostname: String,
-    /// Its environment.
+    /// The task's environment, by the names of the variables.
     pub env: BTreeMap<String, String>,
     /// Its share of the node.
-    pub given: Given,
+    pub share: TaskShare,
     /// What it is given of variables.
     pub(crate) secrets: Arc<Secrets>,
     /// Files in its directory of secrets that templates gave it, relative to that.
@@ -125,7 +125,7 @@ pub struct TaskContext<'a> {
     pub(crate) image: Option<Arc<Image>>,
     /// The network that it needs, made; none where it needs none, or this node has none.
     pub(crate) network: Option<TaskNetwork>,
-    /// What its root is on the host, where its users are not the host's.
+    /// The host's user id of its root, where it has user ids of its own.
     pub(crate) first_id: Option<u32>,
     /// Where tasks without cores of their own are to run; empty for everywhere.
     pub(crate) shared_cores: Vec<u32>,
@@ -134,7 +134,7 @@ pub struct TaskContext<'a> {
 impl TaskContext<'_> {
     /// The cores on which it is to run: its own, or those that nobody else has; empty for all.
     pub(crate) fn cores(&self) -> &[u32] {
-        if self.given.cores.is_empty() { &self.shared_cores } else { &self.given.cores }
+        if self.share.cores.is_empty() { &self.shared_cores } else { &self.share.cores }
     }
 
     /// Names this start of the task, on the whole host.
@@ -148,10 +148,10 @@ impl TaskContext<'_> {
 /// What has to be launched.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Launch {
-    /// Nothing but timers.
+    /// No process: timers play the task.
     Mock(mock::MockSettings),
-    /// A keeper that runs this.
-    Kept(Run),
+    /// A process or container, run by a keeper.
+    Keeper(Run),
 }
 
 /// Which drivers an operator has turned on.
@@ -175,31 +175,31 @@ pub struct Drivers {
     always: Vec<Arc<dyn Driver>>,
 }
 
-/// Which of them work at present.
-pub struct Working {
-    /// Those that do.
+/// The drivers that work at present.
+pub struct WorkingDrivers {
+    /// The drivers that work.
     pub drivers: Vec<Arc<dyn Driver>>,
     /// Names of the others, and of those that the operator has turned off, each with the reason.
     pub lacking: Vec<(&'static str, String)>,
 }
 
 impl Drivers {
-    /// Says by name what the host lacks for those that work everywhere.
+    /// The drivers that are on; warns of what the host lacks for those that work everywhere.
     pub fn new(switches: DriverSwitches, containers: ContainerConfig) -> Self {
         let mut always: Vec<Arc<dyn Driver>> = Vec::new();
         if switches.mock_driver {
-            always.push(Arc::new(mock::Mock));
+            always.push(Arc::new(mock::MockDriver));
         }
         if switches.raw_exec {
-            always.push(Arc::new(raw_exec::RawExec::new()));
+            always.push(Arc::new(raw_exec::RawExecDriver::new()));
         }
         Self { switches, containers, always }
     }
 
-    /// Looks for what the others need. Takes its time: an OCI runtime is asked for its version.
-    pub fn find(&self) -> Working {
+    /// Finds out which drivers work. Blocks: an OCI runtime is run for its version.
+    pub fn find(&self) -> WorkingDrivers {
         let DriverSwitches { containers, exec, .. } = self.switches;
-        let mut working = Working { drivers: self.always.clone(), lacking: self.turned_off() };
+        let mut working = WorkingDrivers { drivers: self.always.clone(), lacking: self.turned_off() };
         let runtime = if containers || exec { self.containers.find_runtime() } else { Err(String::new()) };
         let off = |flag: &str| Err(format!("the agent was started with --{flag}=false"));
         let of_containers = if containers { runtime.clone() } else { off("containers") };
@@ -214,15 +214,15 @@ impl Drivers {
         working
     }
 
-    /// Those that need nothing, and why the others cannot be used for now.
-    pub(crate) fn unasked(&self, why: &str) -> Working {
+    /// The drivers that work everywhere, and why the others cannot be used for now; runs nothing.
+    pub(crate) fn unasked(&self, why: &str) -> WorkingDrivers {
         let others = container::NAMES.into_iter().chain([container::EXEC]);
         let lacking =
             self.turned_off().into_iter().chain(others.map(|name| (name, why.to_owned()))).collect();
-        Working { drivers: self.always.clone(), lacking }
+        WorkingDrivers { drivers: self.always.clone(), lacking }
     }
 
-    /// What works on every host, and is not to.
+    /// The drivers that would work but are turned off, with the reason.
     fn turned_off(&self) -> Vec<(&'static str, String)> {
         let why = "the agent was started without --raw-exec, and its tasks would have the agent's own rights";
         if self.switches.raw_exec { Vec::new() } else { vec![(RAW_EXEC, why.to_owned())] }

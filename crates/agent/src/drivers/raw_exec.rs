@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::settings::{parse, setup};
 use super::{Driver, Launch, TaskContext};
 use crate::HOST_LOG_TARGET;
-use crate::cgroups::{Cgroups, Limits};
+use crate::cgroups::{CgroupLimits, Cgroups};
 use crate::keeper::plan::{CgroupSetting, ProcessRun, Run};
 use crate::lifecycle::StartFailure;
 use crate::network::NetworkNeed;
@@ -18,7 +18,7 @@ const PIDS_MAX: u64 = 4_096;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Settings {
+struct RawExecSettings {
     command: String,
     #[serde(default)]
     args: Vec<String>,
@@ -28,13 +28,13 @@ struct Settings {
 }
 
 #[derive(Debug)]
-pub(super) struct RawExec {
+pub(super) struct RawExecDriver {
     /// None where this host has none: then only what stays in a task's session is sure to end with it.
     cgroups: Option<Cgroups>,
     unlimited: Option<String>,
 }
 
-impl RawExec {
+impl RawExecDriver {
     /// Says by name what the host lacks.
     pub(super) fn new() -> Self {
         let cgroups = Cgroups::find().inspect_err(|failure| {
@@ -46,7 +46,7 @@ impl RawExec {
         });
         let unlimited = match &cgroups {
             Ok(cgroups) => without(&cgroups.controllers.lacking()),
-            // Why not stands in the warning above: what is said here is the same on all nodes, which are distinguished by it.
+            // The reason is in the warning above: this text is the same on all such nodes, which are distinguished by it.
             Err(_) => {
                 Some("memory, processes and the share of cpu: this node makes no cgroups for it".to_owned())
             }
@@ -59,7 +59,7 @@ impl RawExec {
 }
 
 #[cfg(test)]
-impl RawExec {
+impl RawExecDriver {
     /// As on a host that has none.
     pub(super) fn without_cgroups() -> Self {
         Self { cgroups: None, unlimited: None }
@@ -81,12 +81,12 @@ fn without(lacking: &[&'static str]) -> Option<String> {
 }
 
 /// What a task asked for. It may use more of the processors than its part, where nobody wants them.
-fn limits(task: &TaskContext<'_>) -> Limits {
+fn limits(task: &TaskContext<'_>) -> CgroupLimits {
     let bytes = |mb: u32| u64::from(mb) << 20;
-    Limits {
+    CgroupLimits {
         memory_bytes: bytes(task.spec.memory_mb),
         memory_max_bytes: bytes(task.spec.memory_max_mb),
-        cpu_shares: task.given.cpu_mhz.into(),
+        cpu_shares: task.share.cpu_mhz.into(),
         pids: PIDS_MAX,
     }
 }
@@ -99,7 +99,7 @@ fn cgroup_settings(cgroups: &Cgroups, task: &TaskContext<'_>) -> Result<Vec<Cgro
     Ok(limits.into_iter().chain(cpuset).collect())
 }
 
-impl Driver for RawExec {
+impl Driver for RawExecDriver {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -126,24 +126,24 @@ impl Driver for RawExec {
     }
 
     fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure> {
-        let settings: Settings = parse(self.name(), &task.config_json, &[])?;
+        let settings: RawExecSettings = parse(self.name(), &task.config_json, &[])?;
         if settings.command.is_empty() {
             return Err(setup("read the settings of raw_exec: command is empty"));
         }
-        if !task.given.mounts.is_empty() {
+        if !task.share.mounts.is_empty() {
             return Err(setup(
                 "mount the volumes of raw_exec: its tasks see the files of the host as they are, so that nothing can be \
                  mounted for them: use another driver, or the volume's own path without volume_mount",
             ));
         }
-        let dir = task.place.task_dir(&task.spec.name).join(&settings.work_dir);
-        Ok(Launch::Kept(Run::Process(ProcessRun {
+        let dir = task.paths.task_dir(&task.spec.name).join(&settings.work_dir);
+        Ok(Launch::Keeper(Run::Process(ProcessRun {
             program: settings.command,
             args: settings.args,
             env: task.env.clone().into_iter().collect(),
             dir: dir.to_string_lossy().into_owned(),
             user: task.user.clone(),
-            cores: task.given.cores.clone(),
+            cores: task.share.cores.clone(),
             limits: self.cgroups.as_ref().map_or(Ok(Vec::new()), |cgroups| cgroup_settings(cgroups, task))?,
             cgroup: self.cgroups.as_ref().map_or(String::new(), |cgroups| {
                 cgroups.path(&task.start_name()).to_string_lossy().into_owned()
@@ -161,11 +161,10 @@ mod tests {
     #[test]
     fn what_is_not_limited_is_named() {
         assert_eq!(without(&[]), None);
-        let told = without(&["cpu", "memory"]).expect("something");
-        assert_eq!(told, "the share of cpu, memory: this node lacks the cgroup controllers cpu, memory");
-        let driver = RawExec { cgroups: None, unlimited: Some(told.clone()) };
-        let attributes =
-            [("driver.raw_exec.cgroups", "none".to_owned()), ("driver.raw_exec.unlimited", told)];
+        let why = without(&["cpu", "memory"]).expect("something");
+        assert_eq!(why, "the share of cpu, memory: this node lacks the cgroup controllers cpu, memory");
+        let driver = RawExecDriver { cgroups: None, unlimited: Some(why.clone()) };
+        let attributes = [("driver.raw_exec.cgroups", "none".to_owned()), ("driver.raw_exec.unlimited", why)];
         assert_eq!(driver.attributes(), attributes.map(|(name, value)| (name.to_owned(), value)));
     }
 }

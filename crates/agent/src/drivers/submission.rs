@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::agent::{PortBinding, RunAlloc, TaskSpec};
-use berth_jobfile::{DriverSetting, SettingFate, driver_settings, parse_json, to_json};
+use berth_jobfile::{DriverSetting, SettingSupport, driver_settings, parse_json, to_json};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::container::Runtime;
 use super::example::with_task;
-use super::{ContainerConfig, Driver, Given, TaskContext, mock, raw_exec};
+use super::{ContainerConfig, Driver, TaskContext, TaskShare, mock, raw_exec};
 use crate::images::Image;
 use crate::paths::is_plain_name;
 
@@ -30,8 +30,8 @@ fn understood(driver: &dyn Driver, config_json: String) -> Result<(), String> {
     let port = PortBinding { label: "x".into(), host_port: 20_000, to: 80, ..PortBinding::default() };
     let run = RunAlloc { ports: vec![port], ..RunAlloc::default() };
     with_task(&spec, run, |task| {
-        let given = Given { cpu_mhz: 500, core_mhz: 2_000, ..Given::default() };
-        let task = TaskContext { config_json, given, image: Some(Arc::new(Image::empty())), ..task };
+        let share = TaskShare { cpu_mhz: 500, core_mhz: 2_000, ..TaskShare::default() };
+        let task = TaskContext { config_json, share, image: Some(Arc::new(Image::empty())), ..task };
         let asked =
             driver.image(&task).and_then(|_| driver.network(&task)).and_then(|_| driver.has_own_users(&task));
         asked.and_then(|_| driver.launch(&task)).map(drop).map_err(|failure| failure.message)
@@ -43,8 +43,8 @@ fn drivers() -> Vec<Arc<dyn Driver>> {
     let containers = ContainerConfig { host_ip: "127.0.0.1".into(), ..ContainerConfig::default() };
     let mut drivers: Vec<Arc<dyn Driver>> = containers.drivers(&Runtime::pretended()).into();
     drivers.push(containers.exec_driver(Runtime::pretended()));
-    drivers.push(Arc::new(raw_exec::RawExec::without_cgroups()));
-    drivers.push(Arc::new(mock::Mock));
+    drivers.push(Arc::new(raw_exec::RawExecDriver::without_cgroups()));
+    drivers.push(Arc::new(mock::MockDriver));
     drivers
 }
 
@@ -91,10 +91,10 @@ fn a_node_understands_what_is_accepted_and_nothing_that_is_refused() {
         for value in setting.values.iter().filter(|value| !is_what_runs || !value.is_null()) {
             let config = config(&setting, value);
             // Clients send what nobody has set.
-            let expected = setting.fate != SettingFate::Refused || value.is_null();
+            let expected = setting.support != SettingSupport::Refused || value.is_null();
             let submitted = submitted("t", setting.driver, &config);
-            let given = submitted.clone().unwrap_or_else(|_| config.to_string());
-            let understood = understood(&**driver, given);
+            let config = submitted.clone().unwrap_or_else(|_| config.to_string());
+            let understood = understood(&**driver, config);
             if (submitted.is_ok(), understood.is_ok()) != (expected, expected) {
                 wrong.push(format!(
                     "{} {} = {value}: {submitted:?}, {understood:?}",

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use berth_api::agent::{AllocFiles, FILES_MAX, FileSpec};
 use rustix::fs::{AtFlags, Dir as Entries, FileType, Mode, OFlags, Stat, openat, statat};
 
-use super::{FileError, Found, Spot, find};
+use super::{FileError, OpenedEntry, ResolvedPath, find};
 use crate::dirs::Dir;
 use crate::paths::AllocPaths;
 
@@ -15,22 +15,22 @@ use crate::paths::AllocPaths;
 const SAMPLE_BYTES: usize = 512;
 
 /// What is at a path, or what the directory there holds. Looks at the disk, and at no more than [`FILES_MAX`] entries.
-pub(crate) fn look(place: &AllocPaths, path: &str, list: bool) -> Result<AllocFiles, FileError> {
-    let spot = find(place, path)?;
+pub(crate) fn inspect(paths: &AllocPaths, path: &str, list: bool) -> Result<AllocFiles, FileError> {
+    let spot = find(paths, path)?;
     let files = match (&spot, list) {
-        (Spot::Top, true) => top(place)?,
-        (Spot::Shared, true) => shared(place)?,
-        (Spot::Found(found), true) => entries(found)?,
-        (Spot::Top, false) => vec![agents_own(place, "", "/")?],
-        (Spot::Shared, false) => vec![agents_own(place, "alloc", "alloc")?],
-        (Spot::Found(found), false) => vec![whole(found)],
+        (ResolvedPath::Top, true) => top(paths)?,
+        (ResolvedPath::Shared, true) => shared(paths)?,
+        (ResolvedPath::Entry(found), true) => entries(found)?,
+        (ResolvedPath::Top, false) => vec![agents_own(paths, "", "/")?],
+        (ResolvedPath::Shared, false) => vec![agents_own(paths, "alloc", "alloc")?],
+        (ResolvedPath::Entry(found), false) => vec![whole(found)],
     };
     Ok(AllocFiles { files })
 }
 
-fn top(place: &AllocPaths) -> Result<Vec<FileSpec>, FileError> {
-    let shared = agents_own(place, "alloc", "alloc")?;
-    let tasks = match Dir::open(&place.root().join("tasks")) {
+fn top(paths: &AllocPaths) -> Result<Vec<FileSpec>, FileError> {
+    let shared = agents_own(paths, "alloc", "alloc")?;
+    let tasks = match Dir::open(&paths.root().join("tasks")) {
         Ok(tasks) => entries_of(tasks.fd(), "the allocation's directory")?,
         // No task has started.
         Err(_) => Vec::new(),
@@ -39,27 +39,27 @@ fn top(place: &AllocPaths) -> Result<Vec<FileSpec>, FileError> {
 }
 
 /// What the tasks share, and their output, which lies elsewhere, so that they cannot touch it.
-fn shared(place: &AllocPaths) -> Result<Vec<FileSpec>, FileError> {
-    let dir = open(place, "alloc")?;
+fn shared(paths: &AllocPaths) -> Result<Vec<FileSpec>, FileError> {
+    let dir = open(paths, "alloc")?;
     let mut files = entries_of(dir.fd(), "alloc")?;
     files.retain(|file| file.name != "logs");
-    files.push(agents_own(place, "logs", "logs")?);
+    files.push(agents_own(paths, "logs", "logs")?);
     files.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(files)
 }
 
 /// A directory that no task can replace, under another name.
-fn agents_own(place: &AllocPaths, path: &str, name: &str) -> Result<FileSpec, FileError> {
-    let dir = open(place, path)?;
+fn agents_own(paths: &AllocPaths, path: &str, name: &str) -> Result<FileSpec, FileError> {
+    let dir = open(paths, path)?;
     let stat = rustix::fs::fstat(dir.fd()).map_err(|errno| FileError::of(name.as_ref(), errno))?;
     Ok(spec(name.as_ref(), &stat))
 }
 
-fn open(place: &AllocPaths, path: &str) -> Result<Dir, FileError> {
-    Dir::open(&place.root().join(path)).map_err(|failure| FileError::Failed(failure.to_string()))
+fn open(paths: &AllocPaths, path: &str) -> Result<Dir, FileError> {
+    Dir::open(&paths.root().join(path)).map_err(|failure| FileError::Failed(failure.to_string()))
 }
 
-fn entries(dir: &Found) -> Result<Vec<FileSpec>, FileError> {
+fn entries(dir: &OpenedEntry) -> Result<Vec<FileSpec>, FileError> {
     if dir.file_type() != FileType::Directory {
         return Err(FileError::Invalid(format!("{} is no directory", dir.path.display())));
     }
@@ -93,13 +93,13 @@ fn entries_of(dir: impl std::os::fd::AsFd, path: &str) -> Result<Vec<FileSpec>, 
     Ok(files)
 }
 
-fn whole(found: &Found) -> FileSpec {
+fn whole(found: &OpenedEntry) -> FileSpec {
     let name = found.path.file_name().unwrap_or_default();
     FileSpec { content_type: content_type(found).to_owned(), ..spec(name, &found.stat) }
 }
 
 /// Told by the beginning of the file; nothing where it cannot be read.
-fn content_type(found: &Found) -> &'static str {
+fn content_type(found: &OpenedEntry) -> &'static str {
     let Ok(file) = found.open() else { return "" };
     let mut sample = [0; SAMPLE_BYTES];
     let read = file.read_at(&mut sample, 0).unwrap_or(0);

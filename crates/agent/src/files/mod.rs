@@ -1,4 +1,4 @@
-//! Files of allocations, for people who look at them. Tasks may write to the same directories meanwhile: every path is
+//! Files of allocations, read through the API. Tasks may write to the same directories meanwhile: every path is
 //! resolved by the kernel, beneath a directory that no task can replace, and what was found is what is read.
 
 mod list;
@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
 use rustix::io::Errno;
 
-pub(crate) use self::list::look;
+pub(crate) use self::list::inspect;
 pub(crate) use self::read::FileReader;
 use crate::paths::{AllocPaths, is_plain_name};
 use crate::resolve::resolve;
@@ -33,7 +33,7 @@ pub(crate) enum FileError {
 }
 
 impl FileError {
-    /// What the kernel said of a path.
+    /// The error that the kernel returned for a path.
     fn of(path: &Path, errno: Errno) -> Self {
         let path = path.display();
         match errno {
@@ -50,24 +50,24 @@ impl FileError {
 }
 
 /// What a path of an allocation leads to.
-enum Spot {
+enum ResolvedPath {
     /// The allocation itself: the shared directory, and one for each task.
     Top,
     /// The shared directory. The logs look as if they lay there.
     Shared,
     /// A file or directory.
-    Found(Found),
+    Entry(OpenedEntry),
 }
 
 /// A file or directory, opened without a right to read it.
-struct Found {
+struct OpenedEntry {
     fd: OwnedFd,
     stat: Stat,
-    /// For people.
+    /// As errors name it.
     path: PathBuf,
 }
 
-impl Found {
+impl OpenedEntry {
     fn file_type(&self) -> FileType {
         FileType::from_raw_mode(self.stat.st_mode)
     }
@@ -85,20 +85,20 @@ impl Found {
 }
 
 /// Finds what `path` leads to from the top of the allocation's directory: `alloc/...`, or `TASK/...`.
-fn find(place: &AllocPaths, path: &str) -> Result<Spot, FileError> {
+fn find(paths: &AllocPaths, path: &str) -> Result<ResolvedPath, FileError> {
     let path = plain(path)?;
     let mut parts = path.iter().map(|part| part.to_str().unwrap_or(""));
     let (first, second) = (parts.next(), parts.next());
     let rest: PathBuf = parts.collect();
     let (base, second) = match (first, second) {
-        (None, _) => return check_kept(place).map(|()| Spot::Top),
-        (Some("alloc"), None) => return check_kept(place).map(|()| Spot::Shared),
-        (Some("alloc"), Some("logs")) => (place.logs_dir(), None),
-        (Some("alloc"), second) => (place.shared_dir(), second),
+        (None, _) => return check_exists(paths).map(|()| ResolvedPath::Top),
+        (Some("alloc"), None) => return check_exists(paths).map(|()| ResolvedPath::Shared),
+        (Some("alloc"), Some("logs")) => (paths.logs_dir(), None),
+        (Some("alloc"), second) => (paths.shared_dir(), second),
         (Some(_), Some(SECRETS)) => {
             return Err(FileError::Invalid(format!("{}: a task's secrets cannot be read", path.display())));
         }
-        (Some(task), second) if is_plain_name(task) => (place.task_dir(task), second),
+        (Some(task), second) if is_plain_name(task) => (paths.task_dir(task), second),
         (Some(_), _) => return Err(FileError::of(&path, Errno::NOENT)),
     };
     let fail = |errno| FileError::of(&path, errno);
@@ -117,7 +117,7 @@ fn find(place: &AllocPaths, path: &str) -> Result<Spot, FileError> {
         step(&base, &rest, ResolveFlags::NO_MAGICLINKS).map_err(fail)?
     };
     let stat = fstat(&fd).map_err(fail)?;
-    Ok(Spot::Found(Found { fd, stat, path }))
+    Ok(ResolvedPath::Entry(OpenedEntry { fd, stat, path }))
 }
 
 /// Opens a path beneath a directory, on the same disk, without touching what it leads to.
@@ -127,8 +127,8 @@ fn step(base: impl AsFd, path: &Path, links: ResolveFlags) -> rustix::io::Result
 }
 
 /// Whether there is anything of the allocation.
-fn check_kept(place: &AllocPaths) -> Result<(), FileError> {
-    if place.shared_dir().is_dir() {
+fn check_exists(paths: &AllocPaths) -> Result<(), FileError> {
+    if paths.shared_dir().is_dir() {
         return Ok(());
     }
     let text =

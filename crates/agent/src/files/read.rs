@@ -6,10 +6,10 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use berth_api::agent::FileRead;
 
-use super::{FileError, Spot, find};
+use super::{FileError, ResolvedPath, find};
 use crate::paths::AllocPaths;
 
-/// Where somebody is in a file.
+/// A reader's position in a file.
 #[derive(Debug)]
 pub(crate) struct FileReader {
     file: File,
@@ -24,9 +24,9 @@ pub(crate) struct FileReader {
     ended: bool,
 }
 
-/// Something of a file: bytes of it, or what happened to it.
+/// A piece of a file, or an event such as its truncation.
 #[derive(Debug, Default)]
-pub(crate) struct Piece {
+pub(crate) struct FilePiece {
     /// Bytes from its beginning.
     pub(crate) offset: u64,
     pub(crate) data: Vec<u8>,
@@ -36,9 +36,9 @@ pub(crate) struct Piece {
 
 impl FileReader {
     /// A reader of what `request` names.
-    pub(crate) fn open(place: &AllocPaths, request: &FileRead) -> Result<Self, FileError> {
+    pub(crate) fn open(paths: &AllocPaths, request: &FileRead) -> Result<Self, FileError> {
         let FileRead { offset, limit, follow, .. } = *request;
-        let Spot::Found(found) = find(place, &request.path)? else {
+        let ResolvedPath::Entry(found) = find(paths, &request.path)? else {
             return Err(FileError::Invalid(format!("{} is a directory", request.path)));
         };
         let longest = u64::try_from(found.stat.st_size).unwrap_or(0);
@@ -62,7 +62,7 @@ impl FileReader {
     }
 
     /// The next bytes, `bytes_max` at most, or what has happened to the file; none at the end so far.
-    pub(crate) fn next_piece(&mut self, bytes_max: usize) -> io::Result<Option<Piece>> {
+    pub(crate) fn next_piece(&mut self, bytes_max: usize) -> io::Result<Option<FilePiece>> {
         if self.has_ended() {
             return Ok(None);
         }
@@ -72,7 +72,7 @@ impl FileReader {
         if read == 0 {
             return self.what_happened();
         }
-        let piece = Piece { offset: self.offset, data, event: "" };
+        let piece = FilePiece { offset: self.offset, data, event: "" };
         self.offset += read as u64;
         self.left -= read as u64;
         self.longest = self.longest.max(self.offset);
@@ -80,7 +80,7 @@ impl FileReader {
     }
 
     /// Why there is nothing to read: the file may be shorter than it was, or gone.
-    fn what_happened(&mut self) -> io::Result<Option<Piece>> {
+    fn what_happened(&mut self) -> io::Result<Option<FilePiece>> {
         if !self.follow {
             return Ok(None);
         }
@@ -94,6 +94,6 @@ impl FileReader {
         } else {
             return Ok(None);
         };
-        Ok(Some(Piece { offset: self.offset, event, ..Piece::default() }))
+        Ok(Some(FilePiece { offset: self.offset, event, ..FilePiece::default() }))
     }
 }

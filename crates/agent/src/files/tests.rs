@@ -15,37 +15,37 @@ const SECRET: &str = "not to be seen";
 
 struct World {
     temp: tempfile::TempDir,
-    place: AllocPaths,
+    paths: AllocPaths,
 }
 
 impl World {
     fn new() -> Self {
         let temp = tempfile::tempdir().expect("a directory");
-        let place = AllocPaths::new(temp.path(), AllocId([7; 16]));
+        let paths = AllocPaths::new(temp.path(), AllocId([7; 16]));
         for dir in ["alloc/data", "logs", "keepers/web", "tasks/web/local", "tasks/web/secrets"] {
-            fs::create_dir_all(place.root().join(dir)).expect("made");
+            fs::create_dir_all(paths.root().join(dir)).expect("made");
         }
         let write = |path: PathBuf, text: &str| fs::write(path, text).expect("written");
         write(temp.path().join("outside"), SECRET);
-        write(place.root().join("tasks/web/secrets/token"), SECRET);
-        write(place.root().join("keepers/web/record"), SECRET);
-        write(place.root().join("tasks/web/local/page"), "hello\n");
-        write(place.root().join("logs/web.stdout.0"), "started\n");
-        Self { temp, place }
+        write(paths.root().join("tasks/web/secrets/token"), SECRET);
+        write(paths.root().join("keepers/web/record"), SECRET);
+        write(paths.root().join("tasks/web/local/page"), "hello\n");
+        write(paths.root().join("logs/web.stdout.0"), "started\n");
+        Self { temp, paths }
     }
 
     fn local(&self, name: &str) -> PathBuf {
-        self.place.task_dir("web").join("local").join(name)
+        self.paths.task_dir("web").join("local").join(name)
     }
 
     fn names(&self, path: &str) -> Result<Vec<String>, String> {
-        let files = look(&self.place, path, true).map_err(|error| error.to_string())?.files;
+        let files = inspect(&self.paths, path, true).map_err(|error| error.to_string())?.files;
         Ok(files.into_iter().map(|file| file.name).collect())
     }
 
     fn read(&self, path: &str) -> Result<String, String> {
         let request = FileRead { path: path.to_owned(), ..FileRead::default() };
-        let mut reader = FileReader::open(&self.place, &request).map_err(|error| error.to_string())?;
+        let mut reader = FileReader::open(&self.paths, &request).map_err(|error| error.to_string())?;
         let mut text = String::new();
         while let Some(piece) = reader.next_piece(4).map_err(|error| error.to_string())? {
             text += &String::from_utf8_lossy(&piece.data);
@@ -63,10 +63,10 @@ fn an_allocation_looks_as_jobs_know_it() {
     assert_eq!(world.names("./web//local").unwrap(), ["page"]);
     assert_eq!(world.read("alloc/logs/web.stdout.0").unwrap(), "started\n");
     assert_eq!(world.read("/web/local/page").unwrap(), "hello\n");
-    let page = look(&world.place, "web/local/page", false).unwrap().files.remove(0);
+    let page = inspect(&world.paths, "web/local/page", false).unwrap().files.remove(0);
     assert!(page.is_regular() && page.modified_ns > 0);
     assert_eq!((page.size, page.content_type.as_str()), (6, "text/plain; charset=utf-8"));
-    assert!(look(&world.place, "", false).unwrap().files[0].is_dir());
+    assert!(inspect(&world.paths, "", false).unwrap().files[0].is_dir());
 }
 
 #[test]
@@ -75,8 +75,8 @@ fn what_is_no_tasks_business_to_show_is_refused() {
     symlink("../secrets", world.local("secrets")).unwrap();
     symlink("../secrets/token", world.local("token")).unwrap();
     symlink(world.temp.path().join("outside"), world.local("outside")).unwrap();
-    symlink("../../keepers/web/record", world.place.shared_dir().join("record")).unwrap();
-    symlink("secrets", world.place.task_dir("web").join("open")).unwrap();
+    symlink("../../keepers/web/record", world.paths.shared_dir().join("record")).unwrap();
+    symlink("secrets", world.paths.task_dir("web").join("open")).unwrap();
     symlink("page", world.local("same")).unwrap();
     assert_eq!(world.read("web/local/same").unwrap(), "hello\n");
     for path in [
@@ -92,7 +92,7 @@ fn what_is_no_tasks_business_to_show_is_refused() {
     ] {
         assert!(world.read(path).is_err(), "{path} was read");
         assert!(world.names(path).is_err(), "{path} was listed");
-        assert!(look(&world.place, path, false).is_err(), "{path} was looked at");
+        assert!(inspect(&world.paths, path, false).is_err(), "{path} was looked at");
     }
     let refusal = world.read("web/local/token").unwrap_err();
     assert!(refusal.starts_with("invalid: web/local/token leads out of its directory"), "{refusal}");
@@ -145,7 +145,7 @@ fn no_race_with_a_link_shows_what_lies_elsewhere() {
         race(&world, swap_with(target, file), || world.read("web/local/x").is_ok_and(|text| text == SECRET));
         let is_secret = |size| size == SECRET.len() as u64;
         race(&world, swap_with(target, file), || {
-            look(&world.place, "web/local/x", false).is_ok_and(|found| is_secret(found.files[0].size))
+            inspect(&world.paths, "web/local/x", false).is_ok_and(|found| is_secret(found.files[0].size))
         });
         fs::remove_file(world.local("x")).unwrap();
     }
@@ -167,7 +167,7 @@ fn a_directory_of_too_many_files_is_refused_by_name() {
 fn a_reader_learns_what_happens_to_the_file_that_it_follows() {
     let world = World::new();
     let request = FileRead { path: "web/local/page".into(), offset: 2, follow: true, ..FileRead::default() };
-    let mut reader = FileReader::open(&world.place, &request).unwrap();
+    let mut reader = FileReader::open(&world.paths, &request).unwrap();
     let mut next = || reader.next_piece(99).unwrap().map(|piece| (piece.offset, piece.data, piece.event));
     assert_eq!(next(), Some((2, b"llo\n".to_vec(), "")));
     assert_eq!(next(), None);
@@ -187,7 +187,7 @@ fn a_part_of_a_file_is_what_was_asked_for() {
     let read = |offset, from_end, limit| {
         let path = "web/local/page".to_owned();
         let request = FileRead { path, offset, from_end, limit, ..FileRead::default() };
-        let piece = FileReader::open(&world.place, &request).unwrap().next_piece(99).unwrap();
+        let piece = FileReader::open(&world.paths, &request).unwrap().next_piece(99).unwrap();
         piece.map(|piece| String::from_utf8(piece.data).unwrap())
     };
     assert_eq!(read(1, false, 3).as_deref(), Some("ell"));

@@ -1,4 +1,4 @@
-//! How an image wants to be run.
+//! The config of an image: how it is to be run.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ pub(crate) struct ImageConfig {
     pub(crate) entrypoint: Vec<String>,
     /// Words that follow, unless a job says others.
     pub(crate) command: Vec<String>,
-    /// `NAME=VALUE`.
+    /// The image's environment: `NAME=VALUE`.
     pub(crate) env: Vec<String>,
     /// A name or number, and perhaps a colon and those of a group; empty for root.
     pub(crate) user: String,
-    /// Empty for `/`.
+    /// The working directory; empty for `/`.
     pub(crate) work_dir: String,
     /// The signal that asks it to end, by name or number; empty where it says none.
     pub(crate) stop_signal: String,
@@ -31,7 +31,7 @@ pub(crate) struct ImageConfig {
 }
 
 #[derive(Deserialize)]
-struct Wire {
+struct WireImage {
     #[serde(default)]
     config: Option<WireConfig>,
     #[serde(default)]
@@ -62,7 +62,7 @@ impl ImageConfig {
     /// # Errors
     /// Why it cannot be used.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let Wire { config, rootfs, platform } =
+        let WireImage { config, rootfs, platform } =
             serde_json::from_slice(bytes).map_err(|error| format!("its config is not one: {error}"))?;
         let config = config.unwrap_or_default();
         let names = |map: Option<BTreeMap<String, _>>| map.unwrap_or_default().into_keys().collect();

@@ -13,7 +13,7 @@ pub(crate) struct Digest([u8; 32]);
 impl Digest {
     /// Of all of `bytes`.
     pub(crate) fn of(bytes: &[u8]) -> Self {
-        let mut hasher = Hasher::default();
+        let mut hasher = DigestHasher::default();
         hasher.update(bytes);
         hasher.finish()
     }
@@ -73,9 +73,9 @@ impl<'de> Deserialize<'de> for Digest {
 
 /// Makes a digest of content that comes piece by piece.
 #[derive(Clone, Default)]
-pub(crate) struct Hasher(Sha256);
+pub(crate) struct DigestHasher(Sha256);
 
-impl Hasher {
+impl DigestHasher {
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }

@@ -40,7 +40,7 @@ pub(super) fn collect(store: &Store, limits: ImageLimits, allocs: &Path, now: Sy
         let is_older_than = |age_max| now.duration_since(used_at).is_ok_and(|age| age > age_max);
         let is_old = is_older_than(limits.age_max);
         let has_to_go =
-            || is_full(store, limits.disk_percent_max) && (is_older_than(FRESH) || !store.has_room());
+            || is_full(store, limits.disk_percent_max) && (is_older_than(FRESH) || !store.has_disk_space());
         if !is_old && !has_to_go() {
             continue;
         }
@@ -57,7 +57,7 @@ pub(super) fn collect(store: &Store, limits: ImageLimits, allocs: &Path, now: Sy
 
 fn is_full(store: &Store, percent_max: u8) -> bool {
     let percent_max = u64::from(percent_max);
-    store.room().is_some_and(|(all, free)| (all - free.min(all)) / 100 * 100 > all / 100 * percent_max)
+    store.disk_space().is_some_and(|(all, free)| (all - free.min(all)) / 100 * 100 > all / 100 * percent_max)
 }
 
 /// The layers that containers are made of, and those that tasks need to start again, whether or not this agent started them.
@@ -96,9 +96,9 @@ mod tests {
     /// Makes an image of one layer of so many MiB; it counts as last used then.
     fn image(store: &Store, name: &str, mib: usize, used_at: SystemTime) -> Digest {
         let digest = Digest::of(name.as_bytes());
-        let begun = store.begin(digest).expect("begun");
-        fs::write(begun.path.join("file"), vec![1; mib * MIB as usize]).expect("written");
-        store.keep(begun, &[]).expect("kept");
+        let layer_dir = store.create_layer_dir(digest).expect("begun");
+        fs::write(layer_dir.path.join("file"), vec![1; mib * MIB as usize]).expect("written");
+        store.commit(layer_dir, &[]).expect("kept");
         let layers = vec![digest.bytes().to_vec()];
         store.write(&ImageRecord { name: name.into(), layers, ..ImageRecord::default() }).expect("written");
         store.used_at(name, used_at);
@@ -147,7 +147,7 @@ mod tests {
         fs::write(&more, vec![1; 20 * MIB as usize]).expect("written");
         collect(&store, limits, &allocs, now);
         assert_eq!(names(), ["runs", "starts"]);
-        // Where there is room again, age alone counts.
+        // Once the disk has space again, age alone counts.
         fs::remove_file(more).expect("removed");
         fs::remove_file(other).expect("removed");
         drop(lease);
@@ -170,12 +170,12 @@ mod tests {
         image(&store, "loaded", 12, now - FRESH + Duration::from_secs(60));
         fs::write(disk.dir.join("other"), vec![1; 40 * MIB as usize]).expect("written");
         collect(&store, limits, &allocs, now);
-        assert!(is_full(&store, limits.disk_percent_max) && store.has_room());
+        assert!(is_full(&store, limits.disk_percent_max) && store.has_disk_space());
         let names: Vec<String> = store.all().into_iter().map(|(record, _)| record.name).collect();
         assert_eq!(names, ["loaded"]);
-        let (_, free) = store.room().expect("known");
+        let (_, free) = store.disk_space().expect("known");
         fs::write(disk.dir.join("more"), vec![1; free as usize]).expect("written");
-        assert!(!store.has_room());
+        assert!(!store.has_disk_space());
         collect(&store, limits, &allocs, now);
         assert_eq!(store.all(), []);
     }
@@ -195,7 +195,7 @@ mod tests {
             (Store::open(&dir.path().join("images")).expect("open"), dir.path().join("allocs"));
         let [base, first, second] = ["base", "first", "second"].map(|name| Digest::of(name.as_bytes()));
         for layer in [base, first, second] {
-            store.keep(store.begin(layer).expect("begun"), &[]).expect("kept");
+            store.commit(store.create_layer_dir(layer).expect("begun"), &[]).expect("kept");
         }
         for (name, upper) in [("first", first), ("second", second)] {
             let layers = [base, upper].map(|layer| layer.bytes().to_vec()).to_vec();
@@ -217,7 +217,7 @@ mod tests {
             (Store::open(&dir.path().join("images")).expect("open"), dir.path().join("allocs"));
         let make = |name: &str| {
             let digest = Digest::of(name.as_bytes());
-            store.keep(store.begin(digest).expect("begun"), &[]).expect("kept");
+            store.commit(store.create_layer_dir(digest).expect("begun"), &[]).expect("kept");
             let layers = vec![digest.bytes().to_vec()];
             store
                 .write(&ImageRecord { name: name.into(), layers, ..ImageRecord::default() })
@@ -226,7 +226,7 @@ mod tests {
         };
         let [runs, leased, idle] = ["runs", "leased", "idle"].map(make);
         let nameless = Digest::of(b"nameless");
-        store.keep(store.begin(nameless).expect("begun"), &[]).expect("kept");
+        store.commit(store.create_layer_dir(nameless).expect("begun"), &[]).expect("kept");
         let links = allocs.join("a/keepers/t/bundle/l");
         fs::create_dir_all(&links).expect("made");
         std::os::unix::fs::symlink(store.layer(runs), links.join("0")).expect("linked");

@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
 
-use super::below::{Fetched, Unlinked};
-use super::digest::{Digest, Hasher};
+use super::digest::{Digest, DigestHasher};
+use super::lower_layers::{FetchedLayer, UnlinkedLayer};
 use super::manifest::Descriptor;
 use super::registry::error::PullError;
-use super::registry::retry::Waits;
+use super::registry::retry::WaitReason;
 use super::registry::session::Session;
 use super::registry::transport::piece;
-use super::store::{Begun, Store};
-use super::unpacking::{Unpacked, Unpacking};
-use crate::failure::{Doing, Failure, PANICKED};
+use super::store::{LayerDir, Store};
+use super::unpacking::{UnpackedLayer, Unpacking};
+use crate::failure::{Failure, FailureContext, PANICKED};
 
 /// How far the download of an image has come.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(crate) struct Progress {
     /// Bytes in all; 0 while that is not known.
     pub(crate) total: AtomicU64,
     /// What is waited for where something did not come.
-    pub(crate) waits: Arc<Waits>,
+    pub(crate) wait_reason: Arc<WaitReason>,
 }
 
 impl Progress {
@@ -40,47 +40,47 @@ const PROGRESS_BYTES: u64 = 1 << 20;
 
 /// How long a registry may take until it is judged, and the least that it must send by then, on average: it holds a place
 /// that others wait for.
-const PACE_AFTER: Duration = Duration::from_secs(60);
-const PACE_BYTES_PER_S: u64 = 16 << 10;
+const RATE_AFTER: Duration = Duration::from_secs(60);
+const RATE_BYTES_PER_S_MIN: u64 = 16 << 10;
 
-/// How fast one answer comes, not counting the time that unpacking takes.
+/// How fast one download is, not counting the time that unpacking takes.
 #[derive(Debug, Default)]
-struct Pace {
+struct TransferRate {
     waited: Duration,
     bytes: u64,
 }
 
-impl Pace {
+impl TransferRate {
     fn add(&mut self, waited: Duration, bytes: usize) {
         self.waited += waited;
         self.bytes += bytes as u64;
     }
 
     fn is_too_slow(&self) -> bool {
-        self.waited >= PACE_AFTER && self.bytes / self.waited.as_secs() < PACE_BYTES_PER_S
+        self.waited >= RATE_AFTER && self.bytes / self.waited.as_secs() < RATE_BYTES_PER_S_MIN
     }
 }
 
 /// A layer on its way into the store.
-pub(crate) struct Inflow {
+pub(crate) struct IncomingLayer {
     store: Arc<Store>,
-    begun: Begun,
+    layer_dir: LayerDir,
     unpacking: Unpacking,
-    hasher: Hasher,
+    hasher: DigestHasher,
     taken: u64,
 }
 
-impl Inflow {
+impl IncomingLayer {
     pub(crate) fn start(store: &Arc<Store>, digest: Digest, command: &[String]) -> Result<Self, Failure> {
-        let begun = store.begin(digest)?;
+        let layer_dir = store.create_layer_dir(digest)?;
         let unpacking =
-            Unpacking::start(command, &begun.path).doing(|| format!("unpack the layer {digest}"))?;
-        Ok(Self { store: store.clone(), begun, unpacking, hasher: Hasher::default(), taken: 0 })
+            Unpacking::start(command, &layer_dir.path).doing(|| format!("unpack the layer {digest}"))?;
+        Ok(Self { store: store.clone(), layer_dir, unpacking, hasher: DigestHasher::default(), taken: 0 })
     }
 
     /// Refuses what would fill the disk: others need it, and what comes may unpack to a thousand times as much.
     pub(crate) async fn feed(&mut self, piece: &[u8]) -> Result<(), Failure> {
-        if !self.store.has_room() {
+        if !self.store.has_disk_space() {
             return Err(Failure::other("unpack a layer", "the disk of this node is nearly full"));
         }
         self.hasher.update(piece);
@@ -101,7 +101,7 @@ impl Inflow {
         digest: Digest,
         diff_id: Option<Digest>,
         wrong: impl FnOnce(Digest) -> PullError,
-    ) -> Result<Fetched, PullError> {
+    ) -> Result<FetchedLayer, PullError> {
         let failed = self.has_failed();
         let found = self.hasher.finish();
         if found != digest && !failed {
@@ -109,12 +109,12 @@ impl Inflow {
         }
         let unpacked = self.unpacking.finish().await;
         let unpacked = unpacked
-            .map_err(|why| PullError::never(format!("the layer {digest} cannot be unpacked: {why}")))?;
+            .map_err(|why| PullError::permanent(format!("the layer {digest} cannot be unpacked: {why}")))?;
         if found != digest {
             return Err(wrong(found));
         }
         if let Some(wanted) = diff_id.filter(|wanted| *wanted != unpacked.diff_id) {
-            return Err(PullError::never(format!(
+            return Err(PullError::permanent(format!(
                 "the layer {digest} is not the one that the image's config names: its content is {}, and {wanted} was \
                  meant",
                 unpacked.diff_id
@@ -123,15 +123,15 @@ impl Inflow {
         if unpacked.devices > 0 {
             tracing::info!(layer = %digest, devices = unpacked.devices, "left out the device nodes of a layer");
         }
-        let begun = self.begun;
-        let Unpacked { opaque, links, .. } = unpacked;
+        let layer_dir = self.layer_dir;
+        let UnpackedLayer { opaque, links, .. } = unpacked;
         if !links.is_empty() {
-            return Ok(Fetched::Unlinked(Unlinked { begun, opaque, links }));
+            return Ok(FetchedLayer::Unlinked(UnlinkedLayer { layer_dir, opaque, links }));
         }
         let store = store.clone();
-        let kept = tokio::task::spawn_blocking(move || store.keep(begun, &opaque)).await;
-        kept.map_err(|_| PullError::soon(PANICKED))??;
-        Ok(Fetched::Kept(digest))
+        let committed = tokio::task::spawn_blocking(move || store.commit(layer_dir, &opaque)).await;
+        committed.map_err(|_| PullError::temporary(PANICKED))??;
+        Ok(FetchedLayer::Stored(digest))
     }
 }
 
@@ -143,19 +143,19 @@ pub(crate) async fn pull(
     (layer, linked): (&Descriptor, Digest),
     diff_id: Option<Digest>,
     progress: &Progress,
-) -> Result<Fetched, PullError> {
+) -> Result<FetchedLayer, PullError> {
     let _turn = store.turn(layer.digest).await;
     if let Some(name) = store.first_of([layer.digest, linked]) {
         progress.add(layer.size);
-        return Ok(Fetched::Kept(name));
+        return Ok(FetchedLayer::Stored(name));
     }
-    let mut inflow = Inflow::start(store, layer.digest, unpack_command)?;
+    let mut inflow = IncomingLayer::start(store, layer.digest, unpack_command)?;
     let mut tries = session.tries();
     while inflow.taken < layer.size && !inflow.has_failed() {
         let before = inflow.taken;
         let came = match session.blob_from(layer.digest, before).await {
             Ok((body, begins_there)) => {
-                progress.waits.say(String::new());
+                progress.wait_reason.set(String::new());
                 let skip = if begins_there { 0 } else { before };
                 take(&mut inflow, body, skip, layer.size, progress).await
             }
@@ -169,7 +169,7 @@ pub(crate) async fn pull(
             Ok(()) => {
                 let short =
                     format!("{} sent {} bytes of a layer of {}", session.host(), inflow.taken, layer.size);
-                tries.pause(PullError::soon(short)).await?;
+                tries.pause(PullError::temporary(short)).await?;
             }
             Err(error) => tries.pause(error).await?,
         }
@@ -179,27 +179,27 @@ pub(crate) async fn pull(
 
 /// Takes in what comes, after `skip` bytes that are here already.
 async fn take(
-    inflow: &mut Inflow,
+    inflow: &mut IncomingLayer,
     mut body: Incoming,
     mut skip: u64,
     size: u64,
     progress: &Progress,
 ) -> Result<(), PullError> {
-    let mut pace = Pace::default();
+    let mut pace = TransferRate::default();
     loop {
         let asked = Instant::now();
         let Some(mut piece) = piece(&mut body).await? else { return Ok(()) };
         pace.add(asked.elapsed(), piece.len());
         if pace.is_too_slow() {
-            return Err(PullError::soon(format!(
-                "the registry sends less than {PACE_BYTES_PER_S} bytes a second"
+            return Err(PullError::temporary(format!(
+                "the registry sends less than {RATE_BYTES_PER_S_MIN} bytes a second"
             )));
         }
         let known = usize::try_from(skip).unwrap_or(usize::MAX).min(piece.len());
         skip -= known as u64;
         let piece = piece.split_off(known);
         if piece.len() as u64 > size - inflow.taken {
-            return Err(PullError::never(format!(
+            return Err(PullError::permanent(format!(
                 "the registry sends more than the {size} bytes of a layer"
             )));
         }
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn who_dawdles_is_told_from_who_is_slow_to_begin() {
-        let mut pace = Pace::default();
+        let mut pace = TransferRate::default();
         pace.add(Duration::from_secs(59), 1);
         assert!(!pace.is_too_slow());
         pace.add(Duration::from_secs(1), 60 * (16 << 10));

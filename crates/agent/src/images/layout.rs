@@ -21,7 +21,7 @@ const OCI_MARK: &str = "oci-layout";
 const OCI_INDEX: &str = "index.json";
 const DOCKER_INDEX: &str = "manifest.json";
 
-/// Lists within lists.
+/// How deep lists of images may refer to further lists.
 const INDEXES_MAX: usize = 3;
 const LAYERS_MAX: usize = 128;
 
@@ -41,7 +41,7 @@ pub(super) struct Saved {
     /// That of its manifest, or of its config where there is none.
     pub(super) digest: Digest,
     pub(super) config_json: Vec<u8>,
-    /// The lowest first.
+    /// Its layers, the lowest first.
     pub(super) layers: Vec<SavedLayer>,
 }
 
@@ -136,9 +136,9 @@ fn read_oci_image(
 
 /// Some tools write a tag alone, which names nothing.
 fn name_of(entry: &Descriptor) -> Option<String> {
-    let said = entry.annotations.as_ref()?;
-    let short = || said.get(REF_NAME).filter(|name| name.contains([':', '/']));
-    said.get(FULL_NAME).or_else(short).cloned()
+    let annotations = entry.annotations.as_ref()?;
+    let short = || annotations.get(REF_NAME).filter(|name| name.contains([':', '/']));
+    annotations.get(FULL_NAME).or_else(short).cloned()
 }
 
 fn check_number(images: usize) -> Result<(), String> {

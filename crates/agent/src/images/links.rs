@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 /// Below the keeper's directory.
 const LINKS_DIR: &str = "image";

@@ -11,17 +11,17 @@ use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
 use super::Image;
-use super::below::{Fetched, linked_name};
 use super::config::ImageConfig;
-use super::digest::{Digest, Hasher};
-use super::layer::Inflow;
+use super::digest::{Digest, DigestHasher};
+use super::layer::IncomingLayer;
 use super::layout::{self, Saved};
-use super::registry::error::{Again, PullError};
+use super::lower_layers::{FetchedLayer, linked_name};
+use super::registry::error::{PullError, RetryAfter};
 use super::store::{ImageRecord, Lease, Store};
 use crate::drivers::settings::setup;
-use crate::failure::{Doing, Failure, PANICKED};
+use crate::failure::{Failure, FailureContext, PANICKED};
 use crate::lifecycle::StartFailure;
-use crate::regular;
+use crate::regular_file;
 
 /// Archives whose digest is remembered; beyond that they are read again.
 const DIGESTS_MAX: usize = 1_024;
@@ -29,30 +29,30 @@ const DIGESTS_MAX: usize = 1_024;
 const PIECE_BYTES: usize = 256 << 10;
 
 /// The images of the directories that the operator allows.
-pub(super) struct Local {
+pub(super) struct LocalImages {
     allowed: Vec<PathBuf>,
     store: Arc<Store>,
     unpack_command: Vec<String>,
-    digests: Mutex<HashMap<Stamp, Digest>>,
+    digests: Mutex<HashMap<FileStamp, Digest>>,
 }
 
 /// Tells whether a file is still the one that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Stamp {
+struct FileStamp {
     device: u64,
     inode: u64,
     bytes: u64,
     changed: (i64, i64),
 }
 
-impl From<&Metadata> for Stamp {
+impl From<&Metadata> for FileStamp {
     fn from(found: &Metadata) -> Self {
         let changed = (found.ctime(), found.ctime_nsec());
         Self { device: found.dev(), inode: found.ino(), bytes: found.len(), changed }
     }
 }
 
-impl Local {
+impl LocalImages {
     pub(super) fn new(dirs: &[PathBuf], store: Arc<Store>, unpack_command: Vec<String>) -> Self {
         let found = dirs.iter().map(|dir| (dir, dir.canonicalize()));
         let allowed = found.filter_map(|(dir, found)| {
@@ -85,8 +85,8 @@ impl Local {
         match saved(&path).await? {
             None => Ok(Image { config: ImageConfig::default(), lower_dirs: vec![path], _lease: None }),
             Some(saved) => {
-                let (layers, _lease) = self.layers(&saved, Again::Later).await?;
-                self.keep(&path, saved.digest, &layers, saved.config_json)
+                let (layers, _lease) = self.layers(&saved, RetryAfter::Later).await?;
+                self.write_record(&path, saved.digest, &layers, saved.config_json)
             }
         }
     }
@@ -98,9 +98,9 @@ impl Local {
         if let Some(known) = known.as_ref().and_then(ImageRecord::layers) {
             let lease = self.store.lease(&known);
             // It may have been removed, or kept again, before its layers were leased.
-            let again = self.store.find(&archive.to_string_lossy());
-            if let Some(record) = again.filter(|again| again.layers() == Some(known)) {
-                return Image::new(&self.store, &record, lease).map_err(PullError::never);
+            let newer = self.store.find(&archive.to_string_lossy());
+            if let Some(record) = newer.filter(|newer| newer.layers() == Some(known)) {
+                return Image::new(&self.store, &record, lease).map_err(PullError::permanent);
             }
         }
         let _lease = self.store.lease(&[digest]);
@@ -109,16 +109,16 @@ impl Local {
             self.unpack(archive, digest).await?;
         }
         match saved(&self.store.layer(digest)).await? {
-            None => self.keep(archive, digest, &[digest], b"{}".to_vec()),
+            None => self.write_record(archive, digest, &[digest], b"{}".to_vec()),
             Some(saved) => {
-                let (layers, _lease) = self.layers(&saved, Again::Later).await?;
-                self.keep(archive, digest, &layers, saved.config_json)
+                let (layers, _lease) = self.layers(&saved, RetryAfter::Later).await?;
+                self.write_record(archive, digest, &layers, saved.config_json)
             }
         }
     }
 
     /// Notes what a path stands for. Its layers are leased by whoever calls this.
-    fn keep(
+    fn write_record(
         &self,
         path: &Path,
         digest: Digest,
@@ -135,20 +135,21 @@ impl Local {
         if self.store.find(&record.name).is_none_or(|known| known != record) {
             self.store.write(&record)?;
         }
-        Image::new(&self.store, &record, self.store.lease(layers)).map_err(PullError::never)
+        Image::new(&self.store, &record, self.store.lease(layers)).map_err(PullError::permanent)
     }
 
-    /// Unpacks the layers of a saved image that are not here. `again` says whether one that is missing or not as it should be
+    /// Unpacks the layers of a saved image that are not here. `retry_after` says whether one that is missing or not as it should be
     /// may be right later.
     pub(super) async fn layers(
         &self,
         saved: &Saved,
-        again: Again,
+        retry_after: RetryAfter,
     ) -> Result<(Vec<Digest>, Vec<Lease>), PullError> {
-        let (mut digests, mut kept, mut leases) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut digests, mut stored, mut leases) = (Vec::new(), Vec::new(), Vec::new());
         for layer in &saved.layers {
             let doing = || format!("read its layer {}", layer.path.display());
-            let wrong = |error: std::io::Error| PullError { again, reason: format!("{}: {error}", doing()) };
+            let wrong =
+                |error: std::io::Error| PullError { retry_after, reason: format!("{}: {error}", doing()) };
             let open = || saved.open(layer).map(File::from_std).map_err(wrong);
             let digest = match layer.digest {
                 Some(digest) => digest,
@@ -159,19 +160,19 @@ impl Local {
             leases.push(self.store.lease(&[digest, linked]));
             let _turn = self.store.turn(digest).await;
             let fetched = match self.store.first_of([digest, linked]) {
-                Some(name) => Fetched::Kept(name),
-                None => self.feed(open()?, digest, (Some(layer.diff_id), again)).await?,
+                Some(name) => FetchedLayer::Stored(name),
+                None => self.feed(open()?, digest, (Some(layer.diff_id), retry_after)).await?,
             };
-            kept.push(fetched.keep(&self.store, &kept, linked).await?);
+            stored.push(fetched.commit(&self.store, &stored, linked).await?);
         }
-        Ok((kept, leases))
+        Ok((stored, leases))
     }
 
     async fn digest(&self, archive: &Path) -> Result<Digest, Failure> {
         let doing = || format!("read {}", archive.display());
         let file = open(archive).await?;
         let found = file.metadata().await.doing(doing)?;
-        let stamp = Stamp::from(&found);
+        let stamp = FileStamp::from(&found);
         let known = self.digests.lock().unwrap_or_else(PoisonError::into_inner).get(&stamp).copied();
         if let Some(digest) = known {
             return Ok(digest);
@@ -186,16 +187,16 @@ impl Local {
     }
 
     async fn unpack(&self, archive: &Path, digest: Digest) -> Result<(), PullError> {
-        self.feed(open(archive).await?, digest, (None, Again::Later)).await?.alone().map(drop)
+        self.feed(open(archive).await?, digest, (None, RetryAfter::Later)).await?.alone().map(drop)
     }
 
     async fn feed(
         &self,
         mut file: File,
         digest: Digest,
-        (diff_id, again): (Option<Digest>, Again),
-    ) -> Result<Fetched, PullError> {
-        let mut inflow = Inflow::start(&self.store, digest, &self.unpack_command)?;
+        (diff_id, retry_after): (Option<Digest>, RetryAfter),
+    ) -> Result<FetchedLayer, PullError> {
+        let mut inflow = IncomingLayer::start(&self.store, digest, &self.unpack_command)?;
         let mut buffer = vec![0; PIECE_BYTES];
         while !inflow.has_failed() {
             match file.read(&mut buffer).await.doing(|| format!("read the layer {digest}"))? {
@@ -204,7 +205,7 @@ impl Local {
             }
         }
         let other = |found| PullError {
-            again,
+            retry_after,
             reason: format!("a layer is {found}, and should be {digest}: has it changed meanwhile?"),
         };
         inflow.finish(&self.store, digest, diff_id, other).await
@@ -214,7 +215,7 @@ impl Local {
 /// Opens an archive. A pipe that a job names must not hold up the thread that waits for it, which nobody could end.
 async fn open(archive: &Path) -> Result<File, Failure> {
     let (path, doing) = (archive.to_owned(), || format!("read {}", archive.display()));
-    let opened = tokio::task::spawn_blocking(move || regular::open(&path)).await;
+    let opened = tokio::task::spawn_blocking(move || regular_file::open(&path)).await;
     opened.map_err(|_| Failure::other(doing(), PANICKED))?.map(File::from_std).doing(doing)
 }
 
@@ -233,11 +234,11 @@ async fn read<T: Send + 'static>(
 ) -> Result<T, PullError> {
     let dir = dir.to_owned();
     let read = tokio::task::spawn_blocking(move || how(&dir)).await;
-    read.map_err(|_| PullError::soon(PANICKED))?.map_err(PullError::never)
+    read.map_err(|_| PullError::temporary(PANICKED))?.map_err(PullError::permanent)
 }
 
 async fn digest_of(mut file: File) -> std::io::Result<Digest> {
-    let (mut hasher, mut buffer) = (Hasher::default(), vec![0; PIECE_BYTES]);
+    let (mut hasher, mut buffer) = (DigestHasher::default(), vec![0; PIECE_BYTES]);
     loop {
         match file.read(&mut buffer).await? {
             0 => return Ok(hasher.finish()),

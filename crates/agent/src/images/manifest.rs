@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::digest::Digest;
 
-/// Of one document.
+/// The largest manifest that is read.
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 /// Of the document that says how an image wants to be run.
 pub(crate) const CONFIG_BYTES_MAX: u64 = 8 << 20;
@@ -46,7 +46,7 @@ pub(crate) struct Platform {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
     pub(crate) config: Descriptor,
-    /// The lowest first.
+    /// The image's layers, the lowest first.
     pub(crate) layers: Vec<Descriptor>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum Document {
 /// Both kinds at once, and what marks the old format.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Wire {
+struct WireDocument {
     schema_version: Option<u64>,
     manifests: Option<Vec<Descriptor>>,
     config: Option<Descriptor>,
@@ -72,7 +72,7 @@ impl Document {
     /// # Errors
     /// Why it cannot be used.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let wire: Wire =
+        let wire: WireDocument =
             serde_json::from_slice(bytes).map_err(|error| format!("its manifest is not one: {error}"))?;
         if wire.schema_version != Some(2) {
             return Err("its manifest is of another schema than 2: push it again with a current tool".into());

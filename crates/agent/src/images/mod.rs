@@ -3,7 +3,6 @@
 //! [`Images::get`] is all that tasks need. Several that want the same image at once share one pull, which ends when none
 //! of them waits any more.
 
-mod below;
 mod config;
 mod digest;
 #[cfg(test)]
@@ -12,8 +11,8 @@ mod garbage;
 mod layer;
 mod layout;
 pub(crate) mod links;
-mod loads;
 mod local;
+mod lower_layers;
 mod manifest;
 mod pull;
 mod reference;
@@ -22,6 +21,7 @@ mod requests;
 mod store;
 pub(crate) mod unpack;
 pub(crate) mod unpacking;
+mod uploads;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -37,16 +37,16 @@ pub(crate) use self::config::ImageConfig;
 use self::digest::Digest;
 pub use self::garbage::ImageLimits;
 use self::layer::Progress;
-use self::loads::Loads;
-use self::local::Local;
+use self::local::LocalImages;
 use self::pull::{LAYERS_MAX, Puller};
 use self::reference::Reference;
 pub use self::reference::check_registry;
 use self::registry::Registries;
 pub use self::registry::RegistryConfig;
-pub(crate) use self::registry::credentials::Credentials;
+pub(crate) use self::registry::credentials::RegistryCredentials;
 use self::registry::error::PullError;
 use self::store::{ImageRecord, Lease, Store};
+use self::uploads::ArchiveUploads;
 use crate::drivers::settings::setup;
 use crate::failure::Failure;
 use crate::lifecycle::StartFailure;
@@ -57,7 +57,7 @@ const NOTE_EVERY: Duration = Duration::from_secs(10);
 /// How long a registry may take to say what a name stands for, where the node has the image.
 const LOOKUP_MAX: Duration = Duration::from_secs(15);
 
-/// How often it is looked for images that may go.
+/// How often unused images are garbage-collected.
 const TEND_EVERY: Duration = Duration::from_secs(60);
 
 /// What an operator says of images.
@@ -76,8 +76,8 @@ pub struct ImagesConfig {
 pub struct ImageRequest {
     /// The name of one in a registry, or an absolute path.
     pub(crate) name: String,
-    /// The job's own.
-    pub(crate) credentials: Option<Credentials>,
+    /// Credentials from the job's `auth` block, if it has one.
+    pub(crate) credentials: Option<RegistryCredentials>,
     pub(crate) policy: PullPolicy,
     pub(crate) timeout: Duration,
 }
@@ -118,9 +118,9 @@ impl Image {
 pub(crate) struct Images {
     puller: Arc<Puller>,
     limits: ImageLimits,
-    local: Arc<Local>,
+    local: Arc<LocalImages>,
     pulls: Mutex<HashMap<PullKey, Weak<Pull>>>,
-    loads: Loads,
+    loads: ArchiveUploads,
 }
 
 /// Pulls that are the same for whoever waits.
@@ -130,11 +130,11 @@ struct PullKey {
     credentials: Option<Digest>,
 }
 
-type Pulled = Result<Arc<Image>, PullError>;
+type PullResult = Result<Arc<Image>, PullError>;
 
 /// A pull under way. It ends with the last who waits for it.
 struct Pull {
-    outcome: watch::Receiver<Option<Pulled>>,
+    outcome: watch::Receiver<Option<PullResult>>,
     progress: Arc<Progress>,
     task: JoinHandle<()>,
 }
@@ -154,11 +154,11 @@ impl Images {
         unpack_command: Vec<String>,
     ) -> Result<Self, Failure> {
         let store = Arc::new(Store::open(dir)?);
-        let local = Arc::new(Local::new(&config.dirs, store.clone(), unpack_command.clone()));
+        let local = Arc::new(LocalImages::new(&config.dirs, store.clone(), unpack_command.clone()));
         let registries = Registries::new(config.registries.clone());
         let layers = Semaphore::new(LAYERS_MAX);
         let puller = Arc::new(Puller { registries, store, unpack_command, layers });
-        let (pulls, loads) = (Mutex::default(), Loads::default());
+        let (pulls, loads) = (Mutex::default(), ArchiveUploads::default());
         Ok(Self { puller, limits: config.limits, local, pulls, loads })
     }
 
@@ -194,8 +194,8 @@ impl Images {
         };
         match found {
             Some(image) if request.policy == PullPolicy::ByTag && name.moves() => {
-                let looked_up = self.pull(&name, request, Some(LOOKUP_MAX), &mut note).await;
-                Ok(looked_up.unwrap_or_else(|error| {
+                let lookup = self.pull(&name, request, Some(LOOKUP_MAX), &mut note).await;
+                Ok(lookup.unwrap_or_else(|error| {
                     note(format!(
                         "Image {name} could not be looked up ({}): the one on this node is used",
                         error.reason
@@ -216,13 +216,13 @@ impl Images {
     }
 
     /// One that is here. What a job pulled with credentials of its own is found by those who show the same.
-    async fn find(&self, name: &Reference, credentials: Option<&Credentials>) -> Option<Arc<Image>> {
+    async fn find(&self, name: &Reference, credentials: Option<&RegistryCredentials>) -> Option<Arc<Image>> {
         let (store, name) = (self.puller.store.clone(), name.to_string());
         let found = tokio::task::spawn_blocking(move || {
             let record = store.find(&name)?;
             let lease = store.lease(&record.layers()?);
             // It may have been removed meanwhile; what is leased cannot be.
-            store.find(&name).filter(|again| again.layers == record.layers).map(|record| (record, lease))
+            store.find(&name).filter(|newer| newer.layers == record.layers).map(|record| (record, lease))
         });
         let (record, lease) = found.await.ok().flatten()?;
         let own = credentials.map(|own| own.fingerprint().bytes().to_vec()).unwrap_or_default();
@@ -244,7 +244,7 @@ impl Images {
         note(format!("Downloading image {name}"));
         let (began, deadline) = (Instant::now(), tokio::time::Instant::now() + request.timeout);
         let mut outcome = pull.outcome.clone();
-        let mut waits = pull.progress.waits.subscribe();
+        let mut wait_reason = pull.progress.wait_reason.subscribe();
         let lookup = tokio::time::sleep(lookup_max.unwrap_or_default());
         tokio::pin!(lookup);
         let mut looks_up = lookup_max.is_some();
@@ -254,7 +254,7 @@ impl Images {
                 done = timeout_at(deadline, outcome.wait_for(Option::is_some)) => match done {
                     Ok(Ok(outcome)) => break outcome.clone(),
                     Ok(Err(_)) => break None,
-                    Err(_) => return Err(PullError::soon(format!(
+                    Err(_) => return Err(PullError::temporary(format!(
                         "it is not here after {} s ({}): give the task a longer image_pull_timeout",
                         request.timeout.as_secs(), pull.so_far()
                     ))),
@@ -262,27 +262,31 @@ impl Images {
                 () = &mut lookup, if looks_up => {
                     looks_up = false;
                     if pull.progress.total.load(Ordering::Relaxed) == 0 {
-                        return Err(PullError::soon(format!("no answer within {} s", LOOKUP_MAX.as_secs())));
+                        return Err(PullError::temporary(format!("no answer within {} s", LOOKUP_MAX.as_secs())));
                     }
                 }
-                Ok(()) = waits.changed() => {
-                    let said = waits.borrow_and_update().clone();
-                    if !said.is_empty() {
-                        note(format!("Downloading image {name}: {said}"));
+                Ok(()) = wait_reason.changed() => {
+                    let reason = wait_reason.borrow_and_update().clone();
+                    if !reason.is_empty() {
+                        note(format!("Downloading image {name}: {reason}"));
                     }
                 }
                 _ = ticks.tick() => note(format!("Downloading image {name}: {}", pull.so_far())),
             }
         };
-        let image = pulled.unwrap_or_else(|| Err(PullError::soon("its download ended without a reason")))?;
+        let image =
+            pulled.unwrap_or_else(|| Err(PullError::temporary("its download ended without a reason")))?;
         let bytes = pull.progress.total.load(Ordering::Relaxed);
         note(format!("Image {name} is here: {} in {:.1} s", mib(bytes), began.elapsed().as_secs_f64()));
         Ok(image)
     }
 
     /// The pull of that image that is under way, or a new one.
-    fn join(&self, name: &Reference, credentials: Option<&Credentials>) -> Arc<Pull> {
-        let key = PullKey { name: name.to_string(), credentials: credentials.map(Credentials::fingerprint) };
+    fn join(&self, name: &Reference, credentials: Option<&RegistryCredentials>) -> Arc<Pull> {
+        let key = PullKey {
+            name: name.to_string(),
+            credentials: credentials.map(RegistryCredentials::fingerprint),
+        };
         let mut pulls = self.pulls.lock().unwrap_or_else(PoisonError::into_inner);
         pulls.retain(|_, pull| pull.strong_count() > 0);
         let known = pulls.get(&key).and_then(Weak::upgrade);
@@ -295,14 +299,14 @@ impl Images {
         pull
     }
 
-    fn begin(&self, name: Reference, credentials: Option<Credentials>) -> Pull {
+    fn begin(&self, name: Reference, credentials: Option<RegistryCredentials>) -> Pull {
         let (sender, outcome) = watch::channel(None);
         let (puller, progress) = (self.puller.clone(), Arc::new(Progress::default()));
-        let told = progress.clone();
+        let pull_progress = progress.clone();
         let task = tokio::spawn(async move {
-            let pulled = puller.pull(&name, credentials.as_ref(), &told).await;
+            let pulled = puller.pull(&name, credentials.as_ref(), &pull_progress).await;
             let image = pulled.and_then(|(record, lease)| {
-                Image::new(&puller.store, &record, lease).map(Arc::new).map_err(PullError::never)
+                Image::new(&puller.store, &record, lease).map(Arc::new).map_err(PullError::permanent)
             });
             let _ = sender.send(Some(image));
         });
@@ -314,9 +318,9 @@ impl Pull {
     fn so_far(&self) -> String {
         let (done, total) =
             (self.progress.done.load(Ordering::Relaxed), self.progress.total.load(Ordering::Relaxed));
-        let waits = self.progress.waits.subscribe().borrow().clone();
-        if !waits.is_empty() {
-            waits
+        let wait_reason = self.progress.wait_reason.subscribe().borrow().clone();
+        if !wait_reason.is_empty() {
+            wait_reason
         } else if total == 0 {
             "its registry is asked".into()
         } else {

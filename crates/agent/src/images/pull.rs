@@ -7,15 +7,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use futures_util::future::try_join_all;
 use tokio::sync::Semaphore;
 
-use super::below::{Fetched, linked_names};
 use super::config::ImageConfig;
 use super::digest::Digest;
 use super::layer::{self, Progress};
+use super::lower_layers::{FetchedLayer, linked_names};
 use super::manifest::{Descriptor, Document, Manifest, for_platform, here};
 use super::reference::Reference;
 use super::registry::Registries;
-use super::registry::credentials::Credentials;
-use super::registry::error::{Again, PullError};
+use super::registry::credentials::RegistryCredentials;
+use super::registry::error::{PullError, RetryAfter};
 use super::registry::session::Session;
 use super::store::{ImageRecord, Lease, Store};
 
@@ -26,7 +26,7 @@ pub(super) const LAYERS_MAX: usize = 6;
 /// Of a list within a list.
 const INDEXES_MAX: usize = 3;
 
-/// What pulling needs.
+/// Pulls images from registries into the store.
 pub(super) struct Puller {
     pub(super) registries: Registries,
     pub(super) store: Arc<Store>,
@@ -39,14 +39,14 @@ impl Puller {
     pub(super) async fn pull(
         self: &Arc<Self>,
         image: &Reference,
-        credentials: Option<&Credentials>,
+        credentials: Option<&RegistryCredentials>,
         progress: &Arc<Progress>,
     ) -> Result<(ImageRecord, Lease), PullError> {
         let mut last = None;
-        for session in self.registries.sessions(image, credentials, &progress.waits)? {
+        for session in self.registries.sessions(image, credentials, &progress.wait_reason)? {
             match self.pull_from(&session, image, credentials, progress).await {
                 Ok(pulled) => return Ok(pulled),
-                Err(error) if error.again == Again::Later => return Err(error),
+                Err(error) if error.retry_after == RetryAfter::Later => return Err(error),
                 // A mirror that fails is passed over; what the registry itself says counts.
                 Err(error) => {
                     tracing::debug!(%image, host = session.host(), reason = error.reason, "could not pull");
@@ -54,22 +54,22 @@ impl Puller {
                 }
             }
         }
-        Err(last.unwrap_or_else(|| PullError::never("there is no registry to ask")))
+        Err(last.unwrap_or_else(|| PullError::permanent("there is no registry to ask")))
     }
 
     async fn pull_from(
         self: &Arc<Self>,
         session: &Session<'_>,
         image: &Reference,
-        credentials: Option<&Credentials>,
+        credentials: Option<&RegistryCredentials>,
         progress: &Arc<Progress>,
     ) -> Result<(ImageRecord, Lease), PullError> {
         let (digest, manifest) = resolve(session, &image.pointer()).await?;
         let config_json = session.blob(&manifest.config).await?;
-        let config = ImageConfig::parse(&config_json).map_err(PullError::never)?;
-        config.check_runs_here().map_err(PullError::never)?;
+        let config = ImageConfig::parse(&config_json).map_err(PullError::permanent)?;
+        config.check_runs_here().map_err(PullError::permanent)?;
         if config.diff_ids.len() != manifest.layers.len() {
-            return Err(PullError::never(format!(
+            return Err(PullError::permanent(format!(
                 "its manifest has {} layers and its config {}",
                 manifest.layers.len(),
                 config.diff_ids.len()
@@ -78,20 +78,20 @@ impl Puller {
         let layers: Vec<_> = manifest.layers.iter().map(|layer| layer.digest).collect();
         let linked = linked_names(&layers);
         let lease = self.store.lease(&[&*layers, &*linked].concat());
-        let bytes = self.check_room(&manifest.layers, &linked)?;
+        let bytes = self.check_disk_space(&manifest.layers, &linked)?;
         progress.done.store(0, Ordering::Relaxed);
         progress.total.store(bytes, Ordering::Relaxed);
         let fetched = self.pull_layers(session, (&manifest.layers, &linked), &config, progress).await?;
-        let mut kept = Vec::new();
+        let mut stored = Vec::new();
         for (layer, linked) in fetched.into_iter().zip(linked) {
-            kept.push(layer.keep(&self.store, &kept, linked).await?);
+            stored.push(layer.commit(&self.store, &stored, linked).await?);
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let record = ImageRecord {
             name: image.to_string(),
             digest: digest.bytes().to_vec(),
             config_json,
-            layers: kept.iter().map(|layer| layer.bytes().to_vec()).collect(),
+            layers: stored.iter().map(|layer| layer.bytes().to_vec()).collect(),
             bytes,
             pulled_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
             credentials: credentials.map_or(Vec::new(), |own| own.fingerprint().bytes().to_vec()),
@@ -101,14 +101,14 @@ impl Puller {
     }
 
     /// The bytes of all layers, which are fewer than they will be when they are unpacked.
-    fn check_room(&self, layers: &[Descriptor], linked: &[Digest]) -> Result<u64, PullError> {
+    fn check_disk_space(&self, layers: &[Descriptor], linked: &[Digest]) -> Result<u64, PullError> {
         let is_missing = |layer: &Descriptor, linked| self.store.first_of([layer.digest, linked]).is_none();
         let named = layers.iter().zip(linked);
         let missing =
             sum(named.filter(|(layer, linked)| is_missing(layer, **linked)).map(|(layer, _)| layer));
-        match self.store.room() {
+        match self.store.disk_space() {
             Some((_, free)) if missing > free => Err(PullError {
-                again: Again::Later,
+                retry_after: RetryAfter::Later,
                 reason: format!(
                     "it is at least {} MiB larger than the room left on this node's disk",
                     (missing - free) >> 20
@@ -124,12 +124,12 @@ impl Puller {
         (layers, linked): (&[Descriptor], &[Digest]),
         config: &ImageConfig,
         progress: &Arc<Progress>,
-    ) -> Result<Vec<Fetched>, PullError> {
+    ) -> Result<Vec<FetchedLayer>, PullError> {
         let own = Semaphore::new(LAYERS_OF_ONE_MAX);
         let one = |number: usize| {
             let (own, layer) = (&own, (&layers[number], linked[number]));
             async move {
-                let closed = |_| PullError::soon("the agent ends");
+                let closed = |_| PullError::temporary("the agent ends");
                 let _own = own.acquire().await.map_err(closed)?;
                 let _all = self.layers.acquire().await.map_err(closed)?;
                 let diff_id = config.diff_ids.get(number).copied();
@@ -148,13 +148,13 @@ fn sum<'a>(layers: impl Iterator<Item = &'a Descriptor>) -> u64 {
 async fn resolve(session: &Session<'_>, pointer: &str) -> Result<(Digest, Manifest), PullError> {
     let (digest, mut bytes) = session.manifest(pointer).await?;
     for _ in 0..INDEXES_MAX {
-        match Document::parse(&bytes).map_err(PullError::never)? {
+        match Document::parse(&bytes).map_err(PullError::permanent)? {
             Document::Manifest(manifest) => return Ok((digest, manifest)),
             Document::Index(entries) => {
-                let found = for_platform(&entries, &here()).map_err(PullError::never)?;
+                let found = for_platform(&entries, &here()).map_err(PullError::permanent)?;
                 (_, bytes) = session.manifest(&found.digest.to_string()).await?;
             }
         }
     }
-    Err(PullError::never("its list of images leads to lists of lists"))
+    Err(PullError::permanent("its list of images leads to lists of lists"))
 }

@@ -17,7 +17,7 @@ const TAG_CHARS_MAX: usize = 128;
 pub(crate) struct Reference {
     /// The registry's host, and perhaps its port.
     pub(crate) registry: String,
-    /// As `library/nginx`.
+    /// The repository, as `library/nginx`.
     pub(crate) repository: String,
     /// As `latest`; empty when a digest stands alone.
     pub(crate) tag: String,

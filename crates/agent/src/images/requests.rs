@@ -1,4 +1,4 @@
-//! What people ask of a node's images: which there are, to pull one, to remove one.
+//! Requests of users about a node's images: which there are, to pull one, to remove one.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ const HELD: Duration = Duration::from_secs(10);
 const ANSWER_BYTES_MAX: usize = 2 << 20;
 
 /// Allocations named with an image, and in a refusal.
-const USERS_TOLD_MAX: usize = 64;
+const USERS_LISTED_MAX: usize = 64;
 
 impl Images {
     /// All images of the node. `allocs` holds the directories of allocations.
@@ -43,9 +43,9 @@ impl Images {
     }
 
     /// Begins a pull, or reports how far the one is that is under way.
-    pub(crate) async fn pull_for_people(&self, asked: PullImage) -> Result<AgentOutcome, Refusal> {
-        let name = reference(&asked.name)?;
-        if !asked.always && self.find(&name, None).await.is_some() {
+    pub(crate) async fn pull_for_people(&self, request: PullImage) -> Result<AgentOutcome, Refusal> {
+        let name = reference(&request.name)?;
+        if !request.always && self.find(&name, None).await.is_some() {
             return self.pulled(&name).await;
         }
         let pull = self.join(&name, None);
@@ -71,18 +71,23 @@ impl Images {
 
     async fn pulled(&self, name: &Reference) -> Result<AgentOutcome, Refusal> {
         let (store, name) = (self.puller.store.clone(), name.to_string());
-        let told =
-            spawn_blocking(move || store.find(&name).map(|record| tell(&record, SystemTime::now(), &[])));
-        let image = told.await.map_err(|_| failed(&PANICKED))?;
+        let described =
+            spawn_blocking(move || store.find(&name).map(|record| describe(&record, SystemTime::now(), &[])));
+        let image = described.await.map_err(|_| failed(&PANICKED))?;
         let image = image.ok_or_else(|| failed(&"it was removed again meanwhile"))?;
         let (done_bytes, total_bytes) = (image.bytes, image.bytes);
         Ok(AgentOutcome::ImagePull(PullProgress { done_bytes, total_bytes, image: Some(image) }))
     }
 
     /// Removes an image that no task uses, and the layers that no other has.
-    pub(crate) async fn remove(&self, asked: RemoveImage, allocs: PathBuf) -> Result<AgentOutcome, Refusal> {
+    pub(crate) async fn remove(
+        &self,
+        request: RemoveImage,
+        allocs: PathBuf,
+    ) -> Result<AgentOutcome, Refusal> {
         // What is on the node's own disk goes by its path.
-        let name = if asked.name.starts_with('/') { asked.name } else { reference(&asked.name)?.to_string() };
+        let name =
+            if request.name.starts_with('/') { request.name } else { reference(&request.name)?.to_string() };
         let store = self.puller.store.clone();
         let removed = spawn_blocking(move || remove(&store, &name, &allocs));
         removed.await.map_err(|_| failed(&PANICKED))?.map(|()| AgentOutcome::Done(Done {}))
@@ -118,9 +123,9 @@ fn so_far(pull: &Arc<Pull>) -> PullProgress {
 }
 
 /// What runs on a node, by the layers that it runs on.
-struct Users(Vec<(AllocId, BTreeSet<Digest>)>);
+struct LayerUsers(Vec<(AllocId, BTreeSet<Digest>)>);
 
-impl Users {
+impl LayerUsers {
     fn find(allocs: &Path) -> Self {
         let of = |(alloc, layers): (String, HashSet<Digest>)| {
             Some((AllocId::from_uuid(&alloc)?, layers.into_iter().collect()))
@@ -138,14 +143,14 @@ impl Users {
 }
 
 fn list(store: &Store, allocs: &Path) -> ImageList {
-    let users = Users::find(allocs);
+    let users = LayerUsers::find(allocs);
     let all: BTreeMap<String, _> =
         store.all().into_iter().map(|(record, used)| (record.name.clone(), (record, used))).collect();
-    let (disk_bytes, disk_free_bytes) = store.room().unwrap_or_default();
+    let (disk_bytes, disk_free_bytes) = store.disk_space().unwrap_or_default();
     let mut listed = ImageList { disk_bytes, disk_free_bytes, ..ImageList::default() };
     let mut bytes = 0;
     for (record, used) in all.values() {
-        let image = tell(record, *used, &users.of(record));
+        let image = describe(record, *used, &users.of(record));
         bytes += image.encoded_len();
         if bytes > ANSWER_BYTES_MAX {
             listed.left_off += 1;
@@ -156,7 +161,7 @@ fn list(store: &Store, allocs: &Path) -> ImageList {
     listed
 }
 
-pub(super) fn tell(record: &ImageRecord, used: SystemTime, users: &[AllocId]) -> ImageInfo {
+pub(super) fn describe(record: &ImageRecord, used: SystemTime, users: &[AllocId]) -> ImageInfo {
     let since = used.duration_since(UNIX_EPOCH).unwrap_or_default();
     ImageInfo {
         name: record.name.clone(),
@@ -165,7 +170,7 @@ pub(super) fn tell(record: &ImageRecord, used: SystemTime, users: &[AllocId]) ->
         layers: u32::try_from(record.layers.len()).unwrap_or(u32::MAX),
         pulled_ns: record.pulled_ns,
         used_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
-        alloc_ids: users.iter().take(USERS_TOLD_MAX).map(|alloc| alloc.0.to_vec()).collect(),
+        alloc_ids: users.iter().take(USERS_LISTED_MAX).map(|alloc| alloc.0.to_vec()).collect(),
         private: !record.credentials.is_empty(),
     }
 }
@@ -177,7 +182,7 @@ fn remove(store: &Store, name: &str, allocs: &Path) -> Result<(), Refusal> {
         return Err(Refusal::new(RefusalKind::NotFound, why));
     };
     let in_use = store.in_use(|| garbage::mounted(allocs));
-    let users = Users::find(allocs).of(&record);
+    let users = LayerUsers::find(allocs).of(&record);
     if !users.is_empty() {
         let named: Vec<String> =
             users.iter().take(3).map(|alloc| alloc.to_string()[..8].to_owned()).collect();
@@ -215,7 +220,7 @@ mod tests {
         fn image(&self, name: &str, layers: &[&str]) {
             let digests: Vec<Digest> = layers.iter().map(|text| Digest::of(text.as_bytes())).collect();
             for digest in digests.iter().filter(|digest| !self.store.has(**digest)) {
-                self.store.keep(self.store.begin(*digest).expect("begun"), &[]).expect("kept");
+                self.store.commit(self.store.create_layer_dir(*digest).expect("begun"), &[]).expect("kept");
             }
             let layers = digests.iter().map(|digest| digest.bytes().to_vec()).collect();
             let record = ImageRecord { name: name.into(), layers, bytes: 7, ..ImageRecord::default() };
@@ -244,9 +249,9 @@ mod tests {
         let alloc = AllocId([7; 16]);
         world.run(alloc, &["b", "a"]);
         let listed = list(&world.store, &world.allocs());
-        let told: Vec<_> =
+        let described: Vec<_> =
             listed.images.iter().map(|image| (&*image.name, image.layers, image.alloc_ids.len())).collect();
-        assert_eq!(told, [("base", 1, 0), ("web", 2, 1)]);
+        assert_eq!(described, [("base", 1, 0), ("web", 2, 1)]);
         let refusal = remove(&world.store, "web", &world.allocs()).expect_err("refused");
         assert!(refusal.text.contains("in use by allocation 07070707"), "{}", refusal.text);
         remove(&world.store, "base", &world.allocs()).expect("removed");

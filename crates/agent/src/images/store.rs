@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use super::digest::Digest;
 use crate::dirs::remove_tree;
 use crate::disk;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::resolve::resolve;
 
 const LAYERS_DIR: &str = "layers";
@@ -81,20 +81,20 @@ pub(crate) struct Store {
     numbers: AtomicU64,
 }
 
-/// Layers in use.
+/// The layers that are leased.
 #[derive(Debug, Default)]
 struct Leases {
-    /// By how many.
+    /// How many leases each layer has.
     counts: HashMap<Digest, usize>,
-    /// What was leased at any time since a look at what is in use began, by the number of the look.
-    looks: HashMap<u64, HashSet<Digest>>,
+    /// What was leased at any time since a scan of what is in use began, by the number of the scan.
+    scans: HashMap<u64, HashSet<Digest>>,
 }
 
 impl Leases {
     fn take(&mut self, layers: &[Digest]) {
         for layer in layers {
             *self.counts.entry(*layer).or_default() += 1;
-            self.looks.values_mut().for_each(|leased| _ = leased.insert(*layer));
+            self.scans.values_mut().for_each(|leased| _ = leased.insert(*layer));
         }
     }
 
@@ -128,7 +128,7 @@ impl Drop for Lease {
 #[derive(Debug)]
 pub(crate) struct InUse<'a> {
     store: &'a Store,
-    look: u64,
+    scan: u64,
     linked: HashSet<Digest>,
 }
 
@@ -144,14 +144,14 @@ impl InUse<'_> {
     }
 
     fn holds(&self, leases: &Leases, layer: &Digest) -> bool {
-        let leased = leases.looks.get(&self.look);
+        let leased = leases.scans.get(&self.scan);
         self.linked.contains(layer) || leased.is_some_and(|leased| leased.contains(layer))
     }
 }
 
 impl Drop for InUse<'_> {
     fn drop(&mut self) {
-        lock(&self.store.leases).looks.remove(&self.look);
+        lock(&self.store.leases).scans.remove(&self.scan);
     }
 }
 
@@ -161,13 +161,13 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// A directory in which a layer is being unpacked; removed unless it is kept.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct LayerDir {
     pub(crate) path: PathBuf,
     digest: Digest,
     kept: bool,
 }
 
-impl Begun {
+impl LayerDir {
     /// It is this layer.
     pub(crate) fn named(mut self, digest: Digest) -> Self {
         self.digest = digest;
@@ -175,7 +175,7 @@ impl Begun {
     }
 }
 
-impl Drop for Begun {
+impl Drop for LayerDir {
     fn drop(&mut self) {
         if self.kept {
             return;
@@ -213,7 +213,7 @@ impl Store {
         for name in entries(&names).filter(|name| name.ends_with(".new")) {
             let _ = fs::remove_file(names.join(name));
         }
-        std::thread::spawn(move || unfinished.iter().for_each(|path| remove_or_say(path)));
+        std::thread::spawn(move || unfinished.iter().for_each(|path| remove_or_warn(path)));
         Ok(store)
     }
 
@@ -247,13 +247,13 @@ impl Store {
 
     /// Finds out what is in use. `linked` reads the links of allocations, which takes its time.
     pub(crate) fn in_use(&self, linked: impl FnOnce() -> HashSet<Digest>) -> InUse<'_> {
-        let look = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let scan = self.numbers.fetch_add(1, Ordering::Relaxed);
         {
             let mut leases = lock(&self.leases);
             let leased = leases.counts.keys().copied().collect();
-            leases.looks.insert(look, leased);
+            leases.scans.insert(scan, leased);
         }
-        let mut found = InUse { store: self, look, linked: HashSet::new() };
+        let mut found = InUse { store: self, scan, linked: HashSet::new() };
         found.linked = linked();
         found
     }
@@ -276,30 +276,30 @@ impl Store {
     }
 
     /// An empty directory for what gets a name later, or none.
-    pub(crate) fn begin_unnamed(&self) -> Result<Begun, Failure> {
-        self.begin(Digest::of(b""))
+    pub(crate) fn create_unnamed_layer_dir(&self) -> Result<LayerDir, Failure> {
+        self.create_layer_dir(Digest::of(b""))
     }
 
     /// An empty directory for a layer.
-    pub(crate) fn begin(&self, digest: Digest) -> Result<Begun, Failure> {
+    pub(crate) fn create_layer_dir(&self, digest: Digest) -> Result<LayerDir, Failure> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let path = self.layers_dir().join(format!("new.{}.{number}", digest.hex()));
         remove_tree(&path)?;
         crate::shell::make_dir(&path, 0o755)?;
-        Ok(Begun { path, digest, kept: false })
+        Ok(LayerDir { path, digest, kept: false })
     }
 
     /// Keeps a layer: it has its name only when all of it is on disk. Takes its time.
-    pub(crate) fn keep(&self, mut begun: Begun, opaque: &[PathBuf]) -> Result<(), Failure> {
-        let doing = || format!("keep the layer {}", begun.digest);
-        let root = File::open(&begun.path).doing(doing)?;
+    pub(crate) fn commit(&self, mut layer_dir: LayerDir, opaque: &[PathBuf]) -> Result<(), Failure> {
+        let doing = || format!("keep the layer {}", layer_dir.digest);
+        let root = File::open(&layer_dir.path).doing(doing)?;
         for dir in opaque {
             mark_opaque(&root, dir).doing(doing)?;
         }
         nix::unistd::syncfs(&root).doing(doing)?;
-        let target = self.layer(begun.digest);
-        fs::rename(&begun.path, &target).doing(doing)?;
-        begun.kept = true;
+        let target = self.layer(layer_dir.digest);
+        fs::rename(&layer_dir.path, &target).doing(doing)?;
+        layer_dir.kept = true;
         disk::sync_dir(&self.layers_dir()).doing(|| "keep a layer".into())
     }
 
@@ -387,7 +387,7 @@ impl Store {
         let layers: Vec<Digest> = self.layers().collect();
         for layer in layers.into_iter().filter(|layer| !named.contains(layer)) {
             if let Some(path) = self.set_out(layer, in_use) {
-                remove_or_say(&path);
+                remove_or_warn(&path);
             }
         }
     }
@@ -410,13 +410,14 @@ impl Store {
     }
 
     /// Whether the disk has more left than others need to go on.
-    pub(crate) fn has_room(&self) -> bool {
-        self.room().is_none_or(|(all, free)| free >= (all / DISK_RESERVE_PART).min(DISK_RESERVE_BYTES_MAX))
+    pub(crate) fn has_disk_space(&self) -> bool {
+        self.disk_space()
+            .is_none_or(|(all, free)| free >= (all / DISK_RESERVE_PART).min(DISK_RESERVE_BYTES_MAX))
     }
 
     /// Bytes of the filesystem that images are on: in all, and free. As with `df`, what it reserves for root is in neither:
     /// it would count as used on a disk that has room.
-    pub(crate) fn room(&self) -> Option<(u64, u64)> {
+    pub(crate) fn disk_space(&self) -> Option<(u64, u64)> {
         let found = nix::sys::statvfs::statvfs(&self.dir).ok()?;
         let unit = found.fragment_size();
         let (used, free) = (found.blocks().saturating_sub(found.blocks_free()), found.blocks_available());
@@ -424,7 +425,7 @@ impl Store {
     }
 }
 
-fn remove_or_say(path: &Path) {
+fn remove_or_warn(path: &Path) {
     if let Err(failure) = remove_tree(path) {
         tracing::warn!(%failure, "could not remove a part of an image: the next start tries again");
     }
@@ -461,9 +462,9 @@ mod tests {
 
     fn layer(store: &Store, text: &str) -> Digest {
         let digest = Digest::of(text.as_bytes());
-        let begun = store.begin(digest).expect("begun");
-        fs::write(begun.path.join("file"), text).expect("written");
-        store.keep(begun, &[]).expect("kept");
+        let layer_dir = store.create_layer_dir(digest).expect("begun");
+        fs::write(layer_dir.path.join("file"), text).expect("written");
+        store.commit(layer_dir, &[]).expect("kept");
         digest
     }
 
@@ -476,14 +477,14 @@ mod tests {
     fn what_was_not_finished_is_removed_at_the_start() {
         let dir = tempfile::tempdir().expect("a directory");
         drop(Store::open(dir.path()).expect("open"));
-        let begun = ["layers/new.00.1/a", "0123abcd.new.7/a"].map(|name| dir.path().join(name));
-        begun.iter().for_each(|path| fs::create_dir_all(path).expect("made"));
+        let layer_dir = ["layers/new.00.1/a", "0123abcd.new.7/a"].map(|name| dir.path().join(name));
+        layer_dir.iter().for_each(|path| fs::create_dir_all(path).expect("made"));
         let name = dir.path().join("names/web.new");
         fs::write(&name, "half").expect("written");
         let kept = dir.path().join("0123abcd");
         fs::create_dir(&kept).expect("made");
         drop(Store::open(dir.path()).expect("open"));
-        while begun.iter().any(|path| path.parent().is_some_and(Path::exists)) {
+        while layer_dir.iter().any(|path| path.parent().is_some_and(Path::exists)) {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert!(!name.exists() && kept.exists(), "what an older version unpacked may be in use");
@@ -540,7 +541,7 @@ mod tests {
         store.sweep(&used);
         assert!([before, during, since].iter().all(|layer| store.has(*layer)) && !store.has(idle));
         drop(used);
-        assert!(lock(&store.leases).looks.is_empty());
+        assert!(lock(&store.leases).scans.is_empty());
         store.sweep(&store.in_use(HashSet::new));
         assert_eq!(store.layers().count(), 0);
     }
@@ -561,10 +562,10 @@ mod tests {
     fn what_was_not_finished_is_removed_at_the_next_start() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = Store::open(dir.path()).expect("open");
-        let mut begun = store.begin(Digest::of(b"x")).expect("begun");
+        let mut layer_dir = store.create_layer_dir(Digest::of(b"x")).expect("begun");
         // As a crash would leave it.
-        begun.kept = true;
-        drop(begun);
+        layer_dir.kept = true;
+        drop(layer_dir);
         drop(store);
         let store = Store::open(dir.path()).expect("open");
         for _ in 0..500 {

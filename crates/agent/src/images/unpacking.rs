@@ -22,7 +22,7 @@ const COMPLAINT_BYTES_MAX: u64 = 4 << 10;
 
 /// What came of an archive.
 #[derive(Debug)]
-pub(crate) struct Unpacked {
+pub(crate) struct UnpackedLayer {
     /// That of the archive without its compression.
     pub(crate) diff_id: Digest,
     pub(crate) opaque: Vec<PathBuf>,
@@ -85,22 +85,26 @@ impl Unpacking {
     ///
     /// # Errors
     /// Why it could not be unpacked, in words.
-    pub(crate) async fn finish(mut self) -> Result<Unpacked, String> {
+    pub(crate) async fn finish(mut self) -> Result<UnpackedLayer, String> {
         drop(self.input.take());
-        let (mut report, mut said) = (Vec::new(), Vec::new());
+        let (mut report, mut complaint) = (Vec::new(), Vec::new());
         if let (Some(stdout), Some(stderr)) = (self.child.stdout.take(), self.child.stderr.take()) {
             let report = &mut report;
             let read = async move {
                 stdout.take(REPORT_BYTES_MAX).read_to_end(report).await?;
-                stderr.take(COMPLAINT_BYTES_MAX).read_to_end(&mut said).await?;
-                Ok::<_, io::Error>(said)
+                stderr.take(COMPLAINT_BYTES_MAX).read_to_end(&mut complaint).await?;
+                Ok::<_, io::Error>(complaint)
             };
-            said = read.await.map_err(|error| error.to_string())?;
+            complaint = read.await.map_err(|error| error.to_string())?;
         }
         let status = self.child.wait().await.map_err(|error| error.to_string())?;
         if !status.success() {
-            let said = plain(&String::from_utf8_lossy(&said));
-            return Err(if said.is_empty() { format!("its process ended with {status}") } else { said });
+            let complaint = plain(&String::from_utf8_lossy(&complaint));
+            return Err(if complaint.is_empty() {
+                format!("its process ended with {status}")
+            } else {
+                complaint
+            });
         }
         let report = UnpackReport::decode(report.as_slice()).map_err(|error| error.to_string())?;
         if !report.error.is_empty() && report.links.is_empty() {
@@ -111,6 +115,6 @@ impl Unpacking {
         let opaque = report.opaque.into_iter().map(path).collect();
         let link = |link: ReportedLink| LowerLink { path: path(link.path), target: path(link.target) };
         let links = report.links.into_iter().map(link).collect();
-        Ok(Unpacked { diff_id, opaque, links, devices: report.devices })
+        Ok(UnpackedLayer { diff_id, opaque, links, devices: report.devices })
     }
 }

@@ -6,10 +6,10 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use super::container::Container;
 use super::control::Control;
 use super::forward::Forwarder;
-use super::keep::{LEFT_OVER, claim, conclude, enter, failed, here};
+use super::keep::{LEFT_OVER, claim, conclude, enter, failed, keeper_dir};
 use super::output::Outputs;
 use super::plan::{ExitRecord, StartRecord, StartStage};
-use super::watch::{Main, Watch};
+use super::watch::{MainProcess, TaskWatch};
 use super::{REFUSED, fds, now_ns, reap};
 use crate::cgroups::end_all;
 use crate::failure::Failure;
@@ -19,8 +19,8 @@ use crate::proc;
 pub(super) fn main(dir: &str) -> Result<i32, Failure> {
     enter(dir)?;
     let Some(_lock) = claim(|| true)? else { return Ok(REFUSED) };
-    let Some(start) = StartRecord::read(here())? else { return Ok(REFUSED) };
-    let end = ExitRecord::read(here())?;
+    let Some(start) = StartRecord::read(keeper_dir())? else { return Ok(REFUSED) };
+    let end = ExitRecord::read(keeper_dir())?;
     if end.is_some_and(|end| end.attempt >= start.attempt) {
         return Ok(REFUSED);
     }
@@ -42,20 +42,20 @@ pub(super) fn main(dir: &str) -> Result<i32, Failure> {
 }
 
 /// The process, unless it has ended; a pid alone might be somebody else's by now.
-fn open_main(start: &StartRecord) -> Option<Main> {
+fn open_main(start: &StartRecord) -> Option<MainProcess> {
     let pid = Pid::from_raw(start.pid);
     let pidfd = pidfd_open(rustix::process::Pid::from_raw(start.pid)?, PidfdFlags::empty()).ok()?;
     let same = start.boot_id == proc::boot_id() && proc::start_ticks(pid) == Some(start.pid_start_ticks);
-    same.then_some(Main::Adopted(pidfd))
+    same.then_some(MainProcess::Adopted(pidfd))
 }
 
 /// Whether all of it has ended.
 fn watch_adopted(start: &StartRecord, control: &mut Control) -> Result<bool, Failure> {
     let Some(main) = open_main(start) else { return Ok(end_rest(start)) };
-    if let Err(failure) = Forwarder::again(&start.forwards).serve(Pid::from_raw(start.pid)) {
+    if let Err(failure) = Forwarder::retake(&start.forwards).serve(Pid::from_raw(start.pid)) {
         eprintln!("{failure}");
     }
-    let mut watch = Watch::new(main, Outputs::open(&start.logs)?, control);
+    let mut watch = TaskWatch::new(main, Outputs::open(&start.logs)?, control);
     watch.until_the_end();
     let ended = end_rest(start);
     if start.cgroups().is_empty() {
@@ -71,7 +71,7 @@ fn end_rest(start: &StartRecord) -> bool {
 }
 
 fn kill_unreleased(start: &StartRecord) {
-    if let Some(Main::Adopted(pidfd)) = open_main(start) {
+    if let Some(MainProcess::Adopted(pidfd)) = open_main(start) {
         let _ = rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL);
     }
 }

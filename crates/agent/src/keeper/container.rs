@@ -23,7 +23,7 @@ use super::watch::readable;
 use super::{mounts, rootfs};
 use crate::cgroups::{self, end_all};
 use crate::dirs;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::proc;
 
 /// How long one call of the runtime may take.

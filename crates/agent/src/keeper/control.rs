@@ -7,25 +7,25 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use super::plan::SOCKET_FILE;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 /// Connections at a time; there is one agent, and perhaps a person who looks.
 const CLIENTS_MAX: usize = 8;
 const LINE_BYTES_MAX: usize = 64;
 
-/// What somebody wants of the task.
+/// A command to the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Request {
+pub(super) enum ControlRequest {
     Signal(i32),
     Kill,
 }
 
 pub(super) struct Control {
     listener: UnixListener,
-    clients: Vec<Client>,
+    clients: Vec<ControlClient>,
 }
 
-struct Client {
+struct ControlClient {
     stream: UnixStream,
     line: Vec<u8>,
 }
@@ -44,10 +44,10 @@ impl Control {
     }
 
     /// Takes in what has come; `perform` carries out each request.
-    pub(super) fn serve(&mut self, mut perform: impl FnMut(Request) -> io::Result<()>) {
+    pub(super) fn serve(&mut self, mut perform: impl FnMut(ControlRequest) -> io::Result<()>) {
         while let Ok((stream, _)) = self.listener.accept() {
             if self.clients.len() < CLIENTS_MAX && greet(&stream).is_ok() {
-                self.clients.push(Client { stream, line: Vec::new() });
+                self.clients.push(ControlClient { stream, line: Vec::new() });
             }
         }
         self.clients.retain_mut(|client| client.serve(&mut perform).is_ok());
@@ -59,9 +59,9 @@ fn greet(mut stream: &UnixStream) -> io::Result<()> {
     stream.write_all(b"running\n")
 }
 
-impl Client {
+impl ControlClient {
     /// An error ends the connection.
-    fn serve(&mut self, perform: &mut impl FnMut(Request) -> io::Result<()>) -> io::Result<()> {
+    fn serve(&mut self, perform: &mut impl FnMut(ControlRequest) -> io::Result<()>) -> io::Result<()> {
         let mut buffer = [0; LINE_BYTES_MAX];
         loop {
             let read = match self.stream.read(&mut buffer) {
@@ -79,7 +79,7 @@ impl Client {
         }
     }
 
-    fn answer(&mut self, perform: &mut impl FnMut(Request) -> io::Result<()>) -> io::Result<()> {
+    fn answer(&mut self, perform: &mut impl FnMut(ControlRequest) -> io::Result<()>) -> io::Result<()> {
         let line = std::mem::take(&mut self.line);
         let answer = match parse(&line).ok_or("unknown request".to_owned()) {
             Ok(request) => perform(request).map_err(|error| error.to_string()),
@@ -92,10 +92,10 @@ impl Client {
     }
 }
 
-fn parse(line: &[u8]) -> Option<Request> {
+fn parse(line: &[u8]) -> Option<ControlRequest> {
     match std::str::from_utf8(line).ok()?.split_once(' ') {
-        None if line == b"kill" => Some(Request::Kill),
-        Some(("signal", number)) => number.parse().ok().map(Request::Signal),
+        None if line == b"kill" => Some(ControlRequest::Kill),
+        Some(("signal", number)) => number.parse().ok().map(ControlRequest::Signal),
         _ => None,
     }
 }

@@ -1,9 +1,9 @@
-//! Open files that a process did not ask for.
+//! Open files that a process has inherited.
 
 use std::fs::{self, File};
 use std::os::fd::RawFd;
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 /// Closes all but standard input, output and error. Whatever the agent was started with must not reach a task.
 ///

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::network::Mapping;
 
 /// Connections of one container at a time; further ones wait in the kernel's queue.
@@ -41,7 +41,7 @@ impl Forwarder {
     }
 
     /// Takes the ports of a keeper that is gone over: as soon as they are free.
-    pub(super) fn again(mappings: &[Mapping]) -> Self {
+    pub(super) fn retake(mappings: &[Mapping]) -> Self {
         Self { ports: mappings.iter().map(|mapping| (mapping.clone(), None)).collect() }
     }
 
@@ -84,7 +84,7 @@ fn listen(mapping: &Mapping) -> Result<TcpListener, Failure> {
 
 /// This thread alone enters the container's network: listeners belong to the host's, whoever holds them.
 async fn forward_all(ports: Vec<(Mapping, Option<tokio::net::TcpListener>)>, network: File) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut listening = Vec::new();
     for (mapping, listener) in ports {
         let listener = match listener {
@@ -98,7 +98,7 @@ async fn forward_all(ports: Vec<(Mapping, Option<tokio::net::TcpListener>)>, net
     }
     let tasks: Vec<_> = listening
         .into_iter()
-        .map(|(mapping, listener)| tokio::spawn(accept(mapping.port, listener, room.clone())))
+        .map(|(mapping, listener)| tokio::spawn(accept(mapping.port, listener, permits.clone())))
         .collect();
     for task in tasks {
         let _ = task.await;
@@ -117,9 +117,9 @@ async fn listen_again(mapping: &Mapping) -> tokio::net::TcpListener {
     }
 }
 
-async fn accept(port: u32, listener: tokio::net::TcpListener, room: Arc<Semaphore>) {
+async fn accept(port: u32, listener: tokio::net::TcpListener, permits: Arc<Semaphore>) {
     let target = SocketAddr::from((Ipv4Addr::LOCALHOST, u16::try_from(port).unwrap_or_default()));
-    while let Ok(permit) = room.clone().acquire_owned().await {
+    while let Ok(permit) = permits.clone().acquire_owned().await {
         match listener.accept().await {
             Ok((client, _)) => drop(tokio::spawn(async move {
                 pass_on(client, target).await;
@@ -133,7 +133,7 @@ async fn accept(port: u32, listener: tokio::net::TcpListener, room: Arc<Semaphor
 /// Where nothing listens within, the client's connection ends at once, as it would without a forwarder.
 async fn pass_on(mut client: TcpStream, target: SocketAddr) {
     let Ok(Ok(mut task)) = timeout(CONNECT_MAX, TcpStream::connect(target)).await else { return };
-    // A client that is gone without a word does not hold its room forever.
+    // A client that vanished must not hold its permit forever.
     let _ = setsockopt(&client, sockopt::KeepAlive, &true);
     let _ = (client.set_nodelay(true), task.set_nodelay(true));
     let _ = copy_bidirectional(&mut client, &mut task).await;

@@ -12,12 +12,12 @@ use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use super::memory;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 /// How many ids a container has: 0 to 65,535, which is all that most systems give out.
 pub(crate) const IDS: u32 = 1 << 16;
 
-/// One container's.
+/// How the ids of users within one container map to the host's.
 pub(super) struct IdMap {
     first: u32,
     namespace: OwnedFd,

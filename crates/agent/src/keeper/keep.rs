@@ -18,11 +18,11 @@ use super::output::{Outputs, TaskEnds};
 use super::plan::{
     CgroupSetting, ExitRecord, KeeperPlan, LOCK_FILE, ProcessRun, Run, StartRecord, StartStage,
 };
-use super::process::Process;
-use super::watch::{End, Main, Watch};
+use super::process::PausedProcess;
+use super::watch::{MainExit, MainProcess, TaskWatch};
 use super::{REFUSED, fds, now_ns, reap};
 use crate::cgroups::{Cgroup, end_all};
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::lifecycle::{StartFailure, StartFailureKind};
 use crate::proc;
 
@@ -36,7 +36,7 @@ const PLAN_BYTES_MAX: u64 = 4 << 20;
 pub(super) const LEFT_OVER: &str = "processes of it could not be ended";
 
 /// Where a keeper works: its working directory, since a socket's path must be short.
-pub(super) fn here() -> &'static Path {
+pub(super) fn keeper_dir() -> &'static Path {
     Path::new(".")
 }
 
@@ -58,9 +58,9 @@ pub(super) fn main(dir: &str) -> Result<i32, Failure> {
     let mut control = Control::bind()?;
     nix::sys::prctl::set_child_subreaper(true).doing(|| "become a reaper".into())?;
     fds::detach_stdio()?;
-    ExitRecord::reserve(here())?;
+    ExitRecord::reserve(keeper_dir())?;
     let exit = match Start::new(&plan).run() {
-        Ok(started) => started.see_to_the_end(&mut control),
+        Ok(started) => started.run_to_end(&mut control),
         Err(failure) => failed(&failure),
     };
     conclude(plan.attempt, exit)
@@ -92,8 +92,8 @@ pub(super) fn claim(refused: impl Fn() -> bool) -> Result<Option<Flock<File>>, F
 
 /// A record that cannot be read might be of this attempt, and no attempt may be made twice.
 fn was_attempted(attempt: u32) -> bool {
-    let started = StartRecord::read(here()).map(|found| found.map(|record| record.attempt));
-    let ended = ExitRecord::read(here()).map(|found| found.map(|record| record.attempt));
+    let started = StartRecord::read(keeper_dir()).map(|found| found.map(|record| record.attempt));
+    let ended = ExitRecord::read(keeper_dir()).map(|found| found.map(|record| record.attempt));
     [started, ended]
         .into_iter()
         .any(|last| last.map_or(true, |last| last.is_some_and(|last| last >= attempt)))
@@ -101,7 +101,7 @@ fn was_attempted(attempt: u32) -> bool {
 
 /// Writes down the end; only now does anybody believe it.
 pub(super) fn conclude(attempt: u32, exit: ExitRecord) -> Result<i32, Failure> {
-    ExitRecord { attempt, ..exit }.write(here())?;
+    ExitRecord { attempt, ..exit }.write(keeper_dir())?;
     Ok(0)
 }
 
@@ -176,7 +176,7 @@ impl<'a> Start<'a> {
                 self.record.forwards = run.forwards.clone();
                 self.record.stop_signal = run.stop_signal;
                 self.record.first_id = run.first_id;
-                self.record.claim(here())?;
+                self.record.claim(keeper_dir())?;
                 let container = Container::run(run, ends)?;
                 if let Err(failure) = self.runs(&container, forwarder) {
                     container.delete();
@@ -195,12 +195,12 @@ impl<'a> Start<'a> {
         ends: TaskEnds,
         cgroups: &[Cgroup],
     ) -> Result<Pid, StartFailure> {
-        self.record.claim(here())?;
+        self.record.claim(keeper_dir())?;
         cgroups.iter().try_for_each(Cgroup::make)?;
         for CgroupSetting { cgroup, file, value, optional } in &run.limits {
             Cgroup::at(cgroup).set(file, value, *optional)?;
         }
-        let process = Process::create(run, &self.plan.keeper_args, ends)?;
+        let process = PausedProcess::create(run, &self.plan.keeper_args, ends)?;
         let ticks = proc::start_ticks(process.pid());
         let ticks = ticks.ok_or_else(|| Failure::other("start the task", "its process ended at once"))?;
         (self.record.pid, self.record.pid_start_ticks) = (process.pid().as_raw(), ticks);
@@ -226,15 +226,15 @@ impl<'a> Start<'a> {
 
     fn write(&mut self, stage: StartStage) -> Result<(), Failure> {
         self.record.stage = stage as i32;
-        self.record.write(here())
+        self.record.write(keeper_dir())
     }
 }
 
 impl Started {
     /// Nothing of the task is left when this returns, but what its output pipes still held is in the log.
-    fn see_to_the_end(self, control: &mut Control) -> ExitRecord {
-        let mut watch = Watch::new(Main::Child(self.pid), self.outputs, control);
-        let End { exit_code, signal } = watch.until_the_end();
+    fn run_to_end(self, control: &mut Control) -> ExitRecord {
+        let mut watch = TaskWatch::new(MainProcess::Child(self.pid), self.outputs, control);
+        let MainExit { exit_code, signal } = watch.until_the_end();
         // Before the cgroup that counted it is gone.
         let oom_killed = exit_code != 0 && self.memory_events.is_some_and(|file| was_out_of_memory(&file));
         let ended = end_all(&self.cgroups);

@@ -8,7 +8,6 @@
 //! Should a keeper be killed, the task lives on, and the agent calls another one to adopt it.
 
 mod adopt;
-mod allowance;
 mod binds;
 pub(crate) mod container;
 mod control;
@@ -16,15 +15,16 @@ pub(crate) mod exec;
 mod fds;
 mod forward;
 mod id_map;
+mod inherited_limits;
 mod keep;
 mod memory;
 mod mounts;
 mod output;
+mod output_rate;
 pub mod plan;
 mod process;
 mod reap;
 mod rootfs;
-mod shed;
 mod signals;
 pub(crate) mod stage;
 mod starter;
@@ -33,7 +33,7 @@ mod user;
 mod watch;
 
 pub(crate) use self::id_map::IDS;
-pub(crate) use self::shed::{oom_score, open_files};
+pub(crate) use self::inherited_limits::{oom_score, open_files};
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -65,7 +65,7 @@ pub fn main(args: &[String]) -> i32 {
         ["exec", socket] => exec::main(socket),
         ["adopt", dir] => adopt::main(dir),
         ["try-ids", first, dir] => stage::try_ids(first, dir),
-        ["unpack" | "unpack-files" | "unpack-zip", _] => unpack::begin_apart(&words),
+        ["unpack" | "unpack-files" | "unpack-zip", _] => unpack::run_isolated(&words),
         [unpack::APART, "unpack", dir] => unpack::main(dir, Content::Layer),
         [unpack::APART, "unpack-files", dir] => unpack::main(dir, Content::Files),
         [unpack::APART, "unpack-zip", dir] => unpack::main_zip(dir),

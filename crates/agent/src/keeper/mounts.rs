@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 const NOTHING: Option<&str> = None;
 

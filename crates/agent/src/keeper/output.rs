@@ -11,11 +11,11 @@ use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use super::allowance::Allowance;
+use super::output_rate::Allowance;
 use super::plan::LogPlan;
 use super::stage;
-use crate::failure::{Doing, Failure};
-use crate::logs::{LogPlace, LogWriter};
+use crate::failure::{Failure, FailureContext};
+use crate::logs::{LogPath, LogWriter};
 
 /// How much of one pipe is taken before the other has its turn.
 const PUMP_BYTES_MAX: usize = 256 << 10;
@@ -67,7 +67,7 @@ impl Outputs {
             return Ok((Self { open: Vec::new() }, TaskEnds { stdout: null()?, stderr: null()? }));
         }
         for stream in ["stdout", "stderr"] {
-            // An earlier attempt's pipe may still be held by something that escaped; it shall not be heard.
+            // An earlier attempt's pipe may still be held by something that escaped; its output must not be read.
             let _ = fs::remove_file(stream);
             mkfifo(stream, Mode::S_IRUSR | Mode::S_IWUSR).doing(|| format!("make the pipe for {stream}"))?;
         }
@@ -114,8 +114,8 @@ impl Output {
         let nonblocking = OFlag::O_NONBLOCK.bits();
         let pipe = OpenOptions::new().read(true).custom_flags(nonblocking).open(stream);
         let pipe = pipe.doing(|| format!("open the pipe for {stream}"))?;
-        let place = LogPlace::new(Path::new(&logs.dir), &logs.task, stream, logs.file_bytes_max);
-        let log = LogWriter::open(place, logs.files_max.into())
+        let log_path = LogPath::new(Path::new(&logs.dir), &logs.task, stream, logs.file_bytes_max);
+        let log = LogWriter::open(log_path, logs.files_max.into())
             .doing(|| format!("open the log in {}", logs.dir))?;
         Ok(Self { pipe, log, allowance: Allowance::new(Instant::now()) })
     }

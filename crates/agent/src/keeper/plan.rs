@@ -32,7 +32,7 @@ pub struct KeeperPlan {
     /// How output is kept.
     #[prost(message, required, tag = "3")]
     pub logs: LogPlan,
-    /// What to run.
+    /// The process or container to run.
     #[prost(oneof = "Run", tags = "4, 5")]
     pub run: Option<Run>,
 }
@@ -40,10 +40,10 @@ pub struct KeeperPlan {
 /// How output is kept.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct LogPlan {
-    /// The directory.
+    /// The directory of the log files.
     #[prost(string, tag = "1")]
     pub dir: String,
-    /// Names the files.
+    /// The task's name, with which the names of the files begin.
     #[prost(string, tag = "2")]
     pub task: String,
     /// Files kept for each of stdout and stderr.
@@ -52,18 +52,18 @@ pub struct LogPlan {
     /// How long each gets.
     #[prost(uint64, tag = "4")]
     pub file_bytes_max: u64,
-    /// Keep nothing.
+    /// Whether output is dropped instead of written to files.
     #[prost(bool, tag = "5")]
     pub disabled: bool,
 }
 
-/// What to run.
+/// The process or container that a keeper runs.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Run {
     /// A process of the host.
     #[prost(message, tag = "4")]
     Process(ProcessRun),
-    /// A container.
+    /// A container, by an OCI runtime.
     #[prost(message, tag = "5")]
     Container(ContainerRun),
 }
@@ -115,7 +115,7 @@ pub struct CgroupSetting {
     /// The name of its file.
     #[prost(string, tag = "2")]
     pub file: String,
-    /// The text.
+    /// The text that is written to the file.
     #[prost(string, tag = "3")]
     pub value: String,
     /// A kernel that does not have the file has no need for it.
@@ -202,7 +202,7 @@ pub struct DeviceNode {
     /// Who may do what.
     #[prost(uint32, tag = "5")]
     pub mode: u32,
-    /// Whose it is.
+    /// The user id of its owner.
     #[prost(uint32, tag = "6")]
     pub uid: u32,
     /// And of which group.
@@ -213,7 +213,7 @@ pub struct DeviceNode {
 /// A file or directory of the host, beneath something that no task can replace.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct BindSource {
-    /// That, absolute.
+    /// The path beneath which everything is opened, absolute.
     #[prost(string, tag = "1")]
     pub root: String,
     /// Relative to it, without `..`; empty for itself. Links that lead out of it are not followed.
@@ -251,11 +251,11 @@ pub enum StartStage {
     Claimed = 0,
     /// There is a process, and it waits for its release.
     Created = 1,
-    /// It runs.
+    /// The process was released: the task runs.
     Released = 2,
 }
 
-/// What was started.
+/// The record of what a keeper has started.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StartRecord {
     /// Which start of the task this is.
@@ -267,13 +267,13 @@ pub struct StartRecord {
     /// A process means nothing after the machine restarted.
     #[prost(string, tag = "3")]
     pub boot_id: String,
-    /// The main process.
+    /// The pid of the main process.
     #[prost(int32, tag = "4")]
     pub pid: i32,
     /// When that started, in ticks since boot: distinguishes it from a later one with the same pid.
     #[prost(uint64, tag = "5")]
     pub pid_start_ticks: u64,
-    /// The keeper's own.
+    /// The pid of the keeper.
     #[prost(int32, tag = "6")]
     pub keeper_pid: i32,
     /// Nanoseconds since the Unix epoch.
@@ -356,7 +356,7 @@ pub struct ExitRecord {
     /// -1 when it cannot be known.
     #[prost(int32, tag = "2")]
     pub exit_code: i32,
-    /// 0 for none.
+    /// The signal that ended it; 0 for none.
     #[prost(int32, tag = "3")]
     pub signal: i32,
     /// Whether the kernel ended it for want of memory.
@@ -368,7 +368,7 @@ pub struct ExitRecord {
     /// In words, what happened.
     #[prost(string, tag = "6")]
     pub message: String,
-    /// It never began.
+    /// Whether the start failed, so that the task never ran.
     #[prost(bool, tag = "7")]
     pub start_failed: bool,
     /// It never began, and another try may help.

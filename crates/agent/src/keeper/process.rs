@@ -13,19 +13,19 @@ use prost::Message;
 use super::output::TaskEnds;
 use super::plan::ProcessRun;
 use crate::cgroups::Cgroup;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::lifecycle::{StartFailure, StartFailureKind};
 
 /// How long a released process may take to become its program.
 const EXEC_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// A process that waits for its release; it ends by itself when this is dropped, or the keeper killed.
-pub(super) struct Process {
+pub(super) struct PausedProcess {
     pid: Pid,
     starter: UnixStream,
 }
 
-impl Process {
+impl PausedProcess {
     /// This binary again: a process may only change itself between fork and exec with code that is not memory-safe, so
     /// it is given a main function of its own. It is in its task's cgroup before it runs anything else.
     pub(super) fn create(run: &ProcessRun, keeper_args: &[String], ends: TaskEnds) -> Result<Self, Failure> {

@@ -7,14 +7,14 @@ use nix::unistd::Pid;
 use rustix::io::Errno;
 use rustix::process::{WaitOptions, WaitStatus, wait};
 
-use super::watch::End;
+use super::watch::MainExit;
 use crate::proc;
 
 /// How long leftover processes are given to die.
 const LEFTOVERS_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Reaps all children that have ended; answers with the end of `main` when that is among them.
-pub(super) fn reap(main: Pid) -> Option<End> {
+pub(super) fn reap(main: Pid) -> Option<MainExit> {
     let mut end = None;
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -26,9 +26,9 @@ pub(super) fn reap(main: Pid) -> Option<End> {
 }
 
 /// By numbers: signals of real time have no names.
-fn end_of(status: WaitStatus) -> Option<End> {
-    let signalled = || status.terminating_signal().map(|signal| End { exit_code: 128 + signal, signal });
-    status.exit_status().map(|exit_code| End { exit_code, signal: 0 }).or_else(signalled)
+fn end_of(status: WaitStatus) -> Option<MainExit> {
+    let signalled = || status.terminating_signal().map(|signal| MainExit { exit_code: 128 + signal, signal });
+    status.exit_status().map(|exit_code| MainExit { exit_code, signal: 0 }).or_else(signalled)
 }
 
 /// Kills children until there are none; true when some would not go.

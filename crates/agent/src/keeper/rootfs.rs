@@ -21,14 +21,14 @@ use super::plan::ContainerRun;
 use super::stage;
 use super::user::{self, User};
 use crate::drivers::container::bundle::SECRETS;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::resolve::{SYMLINKS_MAX, joined, resolve};
 
 /// Of a file that says who users are.
 const USERS_BYTES_MAX: u64 = 1 << 20;
 
 /// What a container is given, and who it runs as.
-pub(super) struct Config {
+pub(super) struct BundleConfig {
     pub(super) text: String,
     pub(super) user: User,
     /// Directories of the root that stay writable although it is read-only: those that the image calls its volumes.
@@ -42,7 +42,7 @@ pub(super) fn furnish(
     files: &Path,
     owner: Option<u32>,
     run: &ContainerRun,
-) -> Result<Config, Failure> {
+) -> Result<BundleConfig, Failure> {
     let open = |path: &Path| {
         let dir = File::open(path).doing(|| format!("open {}", path.display()))?;
         Ok::<_, Failure>(Root { dir, owner })
@@ -75,19 +75,19 @@ pub(super) fn furnish(
     };
     run_as(&mut config["process"], &user);
     own_secrets(&mut config["mounts"], &user);
-    Ok(Config { text: config.to_string(), user, writable })
+    Ok(BundleConfig { text: config.to_string(), user, writable })
 }
 
 /// Has directories of the root mounted on themselves, before all else: that mount is not read-only. What is no directory, or
 /// the root itself, stays as it is.
 fn keep_writable(config: &mut Value, root: &Root, dirs: &[String]) -> Vec<OwnedFd> {
-    let (mut told, mut writable) = (Vec::new(), Vec::new());
+    let (mut image_mounts, mut writable) = (Vec::new(), Vec::new());
     for dir in dirs {
         let path = Path::new("/").join(dir);
         let is_root = path.components().all(|part| part == Component::RootDir);
         let Ok(opened) = root.open(&path, OFlag::O_PATH | OFlag::O_DIRECTORY) else { continue };
         if !is_root {
-            told.push(json!({
+            image_mounts.push(json!({
                 "type": "bind", "source": stage::writable(writable.len()).to_string_lossy(), "destination": path,
                 "options": ["bind", "rprivate", "nosuid", "nodev", "rw"],
             }));
@@ -95,7 +95,7 @@ fn keep_writable(config: &mut Value, root: &Root, dirs: &[String]) -> Vec<OwnedF
         }
     }
     if let Some(mounts) = config["mounts"].as_array_mut() {
-        mounts.splice(0..0, told);
+        mounts.splice(0..0, image_mounts);
     }
     writable
 }

@@ -1,4 +1,4 @@
-//! Where a container is put together before its runtime takes it over: its root, and what it binds of the host.
+//! Where a container is assembled before its runtime takes it over: its root, and what it binds of the host.
 //!
 //! A runtime sets a container up with the rights of the container's own root, who may pass through none of the agent's
 //! directories. So all that it mounts is where everybody may pass, in memory, in the mount namespace of its keeper alone.
@@ -18,7 +18,7 @@ use super::id_map::IdMap;
 use super::plan::{BindSource, ContainerRun, DeviceNode};
 use super::user::User;
 use super::{binds, mounts};
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 /// The same path for every container: each keeper sees its own there.
 const DIR: &str = "/run/berth/container";

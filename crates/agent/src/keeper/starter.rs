@@ -13,9 +13,9 @@ use nix::sys::signal::SigSet;
 use nix::unistd::{Gid, Pid, User, initgroups, setgid, setgroups, setuid};
 
 use super::exec::plan::read_message;
+use super::inherited_limits::shed;
 use super::plan::ProcessRun;
-use super::shed::shed;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::users;
 
 /// Its exit code when it could not become the program; nobody sees it.

@@ -17,8 +17,8 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-use super::shed::shed;
-use crate::failure::{Doing, Failure};
+use super::inherited_limits::shed;
+use crate::failure::{Failure, FailureContext};
 use crate::images::unpack::{Content, LowerLink, Unpacked, unpack, unpack_zip};
 
 /// To give files to their owners, to write into directories that belong to others, and to have files made in a directory be
@@ -70,13 +70,13 @@ pub(super) const APART: &str = "apart";
 
 /// Has another process do what `words` say, the first of a process namespace of its own, and waits for it. Whoever is root, of
 /// whatever rights, may end all that is root's and that he sees.
-pub(super) fn begin_apart(words: &[&str]) -> Result<i32, Failure> {
+pub(super) fn run_isolated(words: &[&str]) -> Result<i32, Failure> {
     let doing = || "start the process that unpacks".to_owned();
     unshare(CloneFlags::CLONE_NEWPID).doing(doing)?;
     let own: Vec<_> = std::env::args_os().collect();
     let before = own.get(1..own.len() - words.len()).unwrap_or_default();
     let status = Command::new("/proc/self/exe").args(before).arg(APART).args(words).status().doing(doing)?;
-    // As shells tell it.
+    // The exit code that shells report for a signal.
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }
 

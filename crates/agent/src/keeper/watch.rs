@@ -9,7 +9,7 @@ use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
-use super::control::{Control, Request};
+use super::control::{Control, ControlRequest};
 use super::output::Outputs;
 use super::reap::reap;
 use super::signals;
@@ -22,32 +22,32 @@ const LOOK_AGAIN_MS: u16 = 10_000;
 
 /// How a task's main process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct End {
+pub(super) struct MainExit {
     pub(super) exit_code: i32,
     pub(super) signal: i32,
 }
 
 /// The task's main process.
-pub(super) enum Main {
+pub(super) enum MainProcess {
     /// A child of this process.
     Child(Pid),
     /// A child of somebody else, who will not report how it ended.
     Adopted(OwnedFd),
 }
 
-pub(super) struct Watch<'a> {
-    main: Main,
+pub(super) struct TaskWatch<'a> {
+    main: MainProcess,
     children: Option<SignalFd>,
     outputs: Outputs,
     control: &'a mut Control,
 }
 
-impl<'a> Watch<'a> {
-    pub(super) fn new(main: Main, outputs: Outputs, control: &'a mut Control) -> Self {
+impl<'a> TaskWatch<'a> {
+    pub(super) fn new(main: MainProcess, outputs: Outputs, control: &'a mut Control) -> Self {
         Self { main, children: child_signals(), outputs, control }
     }
 
-    pub(super) fn until_the_end(&mut self) -> End {
+    pub(super) fn until_the_end(&mut self) -> MainExit {
         loop {
             // Looked at before the first sleep: the end may have come before its signal was caught.
             if let Some(end) = self.end() {
@@ -75,20 +75,20 @@ impl<'a> Watch<'a> {
     /// Until something happens, or the timeout is over.
     fn sleep(&self, timeout: PollTimeout) {
         let children = self.children.iter().map(AsFd::as_fd);
-        let adopted = if let Main::Adopted(pidfd) = &self.main { Some(pidfd.as_fd()) } else { None };
+        let adopted = if let MainProcess::Adopted(pidfd) = &self.main { Some(pidfd.as_fd()) } else { None };
         let fds = children.chain(adopted).chain(self.outputs.fds()).chain(self.control.fds());
         let mut fds: Vec<_> = fds.map(readable).collect();
         let _ = poll(&mut fds, timeout);
     }
 
-    fn end(&self) -> Option<End> {
+    fn end(&self) -> Option<MainExit> {
         while let Some(Ok(Some(_))) = self.children.as_ref().map(SignalFd::read_signal) {}
         match &self.main {
-            Main::Child(pid) => reap(*pid),
-            Main::Adopted(pidfd) => {
+            MainProcess::Child(pid) => reap(*pid),
+            MainProcess::Adopted(pidfd) => {
                 let mut fds = [readable(pidfd.as_fd())];
                 let ended = poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0);
-                ended.then_some(End { exit_code: -1, signal: 0 })
+                ended.then_some(MainExit { exit_code: -1, signal: 0 })
             }
         }
     }
@@ -106,18 +106,18 @@ pub(super) fn child_signals() -> Option<SignalFd> {
     SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC).ok()
 }
 
-fn perform(main: &Main, request: Request) -> io::Result<()> {
-    let number = if let Request::Signal(number) = request { number } else { Signal::SIGKILL as i32 };
+fn perform(main: &MainProcess, request: ControlRequest) -> io::Result<()> {
+    let number = if let ControlRequest::Signal(number) = request { number } else { Signal::SIGKILL as i32 };
     let signal = signals::numbered(number).ok_or(io::ErrorKind::InvalidInput)?;
     match main {
-        Main::Child(pid) => {
-            if request == Request::Kill {
+        MainProcess::Child(pid) => {
+            if request == ControlRequest::Kill {
                 // Processes that left the group die when the main process has been reaped.
                 let _ = killpg(*pid, Signal::SIGKILL);
             }
             let pid = rustix::process::Pid::from_raw(pid.as_raw()).ok_or(io::ErrorKind::InvalidInput)?;
             Ok(rustix::process::kill_process(pid, signal)?)
         }
-        Main::Adopted(pidfd) => Ok(rustix::process::pidfd_send_signal(pidfd, signal)?),
+        MainProcess::Adopted(pidfd) => Ok(rustix::process::pidfd_send_signal(pidfd, signal)?),
     }
 }

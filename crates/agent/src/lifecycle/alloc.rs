@@ -19,7 +19,7 @@ use berth_api::agent::{
 use self::setup::Setup;
 use super::checks::Probe;
 use super::history::{event, push};
-use super::restart::{Verdict, decide, mix};
+use super::restart::{RestartVerdict, decide, mix};
 use super::task::{KILL_TIMEOUT_MS_MAX, Kill, Phase, Restart, Task};
 use super::{Action, AllocRecord, Exit, FoundTask, RunSpec, StartFailure, StartFailureKind, TaskRef};
 
@@ -39,27 +39,27 @@ pub struct Alloc {
     kill_timeout_ms_max: u32,
     stop: bool,
     lost: bool,
-    /// No server was heard of for so long that it had to end.
+    /// It had to end because there was no contact with a server for too long.
     deserted: bool,
-    /// It ended in an earlier life, of which only this is known.
+    /// It ended in an earlier run of the agent; only this status is known.
     ended_as: Option<ClientStatus>,
-    pub(super) fate: Fate,
-    /// Since somebody waits for its health.
-    watch: Option<Box<health::Watch>>,
+    pub(super) interest: Interest,
+    /// Set while a deployment waits for its health.
+    watch: Option<Box<health::HealthWatch>>,
     /// One for each check of the group.
     probes: Box<[Probe]>,
     changed: bool,
     dirty: bool,
 }
 
-/// Who still cares for an allocation.
+/// Who is still interested in an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fate {
-    /// The servers want to hear of it.
+pub(super) enum Interest {
+    /// The servers: its status is reported.
     Reported,
-    /// They do not; people may still want its files.
+    /// Not the servers; users may still read its files.
     Forgotten,
-    /// Nobody.
+    /// The allocation is to be forgotten on this node, its files included.
     Purged,
 }
 
@@ -91,7 +91,7 @@ impl Alloc {
     }
 
     fn with(run: RunSpec, status: AllocStatus, tasks: Box<[Task]>, seed: u64) -> Self {
-        let fate = Fate::Reported;
+        let interest = Interest::Reported;
         let (kill_from_ns, stop, lost, deserted, changed, dirty) = (None, false, false, false, false, false);
         let (ended_as, watch, probes) = (None, None, Self::probes(&run.group.checks));
         Self {
@@ -106,7 +106,7 @@ impl Alloc {
             lost,
             deserted,
             ended_as,
-            fate,
+            interest,
             watch,
             probes,
             changed,
@@ -117,17 +117,17 @@ impl Alloc {
     pub(super) fn restore(run: RunSpec, record: AllocRecord, seed: u64) -> Self {
         let mut tasks: Vec<Task> = record.tasks.iter().map(Task::from).collect();
         // Records of older versions do not say it otherwise.
-        let may_be_there = record.may_be_there || tasks.iter().any(|task| task.attempt > 0);
+        let may_exist = record.may_exist || tasks.iter().any(|task| task.attempt > 0);
         tasks.resize(run.group.tasks.len(), Task::default());
         let mut status = record.status.unwrap_or_default();
         status.tasks.resize(tasks.len(), TaskStatus::default());
         let mut alloc = Self::with(run, status, tasks.into(), seed);
-        alloc.setup = Setup::restored(may_be_there);
+        alloc.setup = Setup::restored(may_exist);
         (alloc.stop, alloc.lost, alloc.deserted) = (record.stop, record.lost, record.deserted);
-        alloc.fate = match (record.purged, record.forgotten) {
-            (true, _) => Fate::Purged,
-            (_, true) => Fate::Forgotten,
-            _ => Fate::Reported,
+        alloc.interest = match (record.purged, record.forgotten) {
+            (true, _) => Interest::Purged,
+            (_, true) => Interest::Forgotten,
+            _ => Interest::Reported,
         };
         alloc
     }
@@ -148,8 +148,8 @@ impl Alloc {
             alloc_id: self.id().0.to_vec(),
             run: Some(self.run.to_record()),
             stop: self.stop,
-            forgotten: self.fate >= Fate::Forgotten,
-            purged: self.fate == Fate::Purged,
+            forgotten: self.interest >= Interest::Forgotten,
+            purged: self.interest == Interest::Purged,
             status: Some(status),
             tasks: self.tasks.iter().map(Into::into).collect(),
             lost: self.lost,
@@ -157,16 +157,16 @@ impl Alloc {
             index: 0,
             cluster_id: Vec::new(),
             deserted: self.deserted,
-            may_be_there: self.setup.may_be_there(),
+            may_exist: self.setup.may_exist(),
         }
     }
 
-    /// Which it is.
+    /// The allocation's id.
     pub fn id(&self) -> AllocId {
         self.run.alloc
     }
 
-    /// What should run.
+    /// The desired state of the allocation.
     pub fn spec(&self) -> &RunSpec {
         &self.run
     }
@@ -189,7 +189,7 @@ impl Alloc {
     /// Whether there may be files of it that grow: it is prepared, or was started before the agent was.
     pub fn has_files(&self) -> bool {
         let runs = || self.tasks.iter().any(|task| matches!(task.phase, Phase::Starting | Phase::Running));
-        self.setup.may_be_there() && (self.setup != Setup::Preparing || runs())
+        self.setup.may_exist() && (self.setup != Setup::Preparing || runs())
     }
 
     /// Whether all that ran of it has ended, and what was prepared for it is being removed.
@@ -290,10 +290,10 @@ impl Alloc {
         self.launch(tasks, actions);
     }
 
-    pub(super) fn stop(&mut self, fate: Fate) {
-        self.dirty |= !self.stop || fate > self.fate;
+    pub(super) fn stop(&mut self, interest: Interest) {
+        self.dirty |= !self.stop || interest > self.interest;
         self.stop = true;
-        self.fate = self.fate.max(fate);
+        self.interest = self.interest.max(interest);
     }
 
     /// After how many nanoseconds without a server it has to end, if it lives.
@@ -302,7 +302,7 @@ impl Alloc {
         (after_ms > 0 && !self.stop && !self.tasks_are_dead()).then(|| after_ms.saturating_mul(1_000_000))
     }
 
-    /// No server was heard of for so long.
+    /// There was no contact with a server for too long.
     pub(super) fn desert(&mut self) {
         (self.stop, self.deserted, self.dirty) = (true, true, true);
     }
@@ -371,7 +371,7 @@ impl Alloc {
         let status = &mut self.status.tasks[task];
         (status.exit_code, status.signal, status.oom_killed) = (exit_code, signal, oom_killed);
         let restart = if self.cause_of_end().is_none() { self.tasks[task].restart } else { Restart::No };
-        if restart == Restart::Asked {
+        if restart == Restart::Requested {
             self.start_again(task, now_ns);
         } else if restart == Restart::Unhealthy {
             self.tasks[task].kill = Kill::No;
@@ -389,8 +389,8 @@ impl Alloc {
         let random = mix(self.seed, u64::from(self.tasks[task].attempt) << 16 | task as u64);
         let policy = self.restart_policy(task);
         match decide(&policy, &mut self.tasks[task].window, now_ns, random) {
-            Verdict::Fail { reason } => self.fail(task, &reason, now_ns),
-            Verdict::Restart { delay_ns, reason } => {
+            RestartVerdict::Fail { reason } => self.fail(task, &reason, now_ns),
+            RestartVerdict::Restart { delay_ns, reason } => {
                 self.tasks[task].phase = Phase::Backoff { until_ns: now_ns.saturating_add(delay_ns) };
                 let status = &mut self.status.tasks[task];
                 status.state = TaskPhase::Pending as i32;
@@ -429,12 +429,12 @@ impl Alloc {
 
     /// Does what time alone calls for.
     pub(super) fn on_tick(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
-        self.keep_to_clock(now_ns);
+        self.follow_clock(now_ns);
         let is_due = |task: &usize| self.tasks[*task].deadline().is_some_and(|at_ns| at_ns <= now_ns);
         let due: Vec<usize> = (0..self.tasks.len()).filter(is_due).collect();
         let (backoffs, kills): (Vec<_>, Vec<_>) =
             due.into_iter().partition(|task| matches!(self.tasks[*task].phase, Phase::Backoff { .. }));
-        self.begin_again(backoffs, now_ns, actions);
+        self.restart_after_backoff(backoffs, now_ns, actions);
         kills.into_iter().for_each(|task| self.next_kill_step(task, now_ns, actions));
     }
 
@@ -442,23 +442,23 @@ impl Alloc {
     pub(super) fn settle(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
         self.limit_run(now_ns);
         self.enforce(now_ns, actions);
-        self.begin_waiting(now_ns, actions);
-        self.ask_checks(now_ns, actions);
+        self.start_waiting_tasks(now_ns, actions);
+        self.run_checks(now_ns, actions);
         self.clean_up(actions);
         let found = self.judge_health(now_ns);
         let status = self.client_status();
-        // A task that restarts often does not cost an urgent report each time; that what runs does not stay up is news.
+        // A task that restarts often does not cost an urgent report each time; that a running task does not stay up does.
         let restarts = self.status.tasks.iter().map(|task| task.restarts).max().unwrap_or_default();
         let fell = self.status.status() == ClientStatus::Running && status == ClientStatus::Pending;
-        let is_news =
+        let is_new_event =
             status.is_terminal() || restarts == 0 && status != ClientStatus::Pending || fell && restarts <= 1;
-        let urgent = found || self.changed && self.status.status() != status && is_news;
+        let urgent = found || self.changed && self.status.status() != status && is_new_event;
         if self.dirty {
             actions.push(Action::Persist(self.id()));
         }
         self.dirty = false;
         if self.setup == Setup::CleaningUp {
-            // It is reported once with all that came of it, and not before its room is free.
+            // It is reported once with its whole outcome, and not before its resources are free.
             return;
         }
         if self.changed {
@@ -466,7 +466,7 @@ impl Alloc {
             self.status.description = self.description(status).into();
             self.status.modified_ns = now_ns;
         }
-        if self.changed && self.fate == Fate::Reported {
+        if self.changed && self.interest == Interest::Reported {
             actions.push(Action::Report { alloc: self.id(), urgent });
         }
         self.changed = false;

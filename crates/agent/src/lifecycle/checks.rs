@@ -1,8 +1,8 @@
-//! How one check stands: when it is asked, and what its answers come to.
+//! The state of one check: when it runs, and what its results amount to.
 
 use berth_api::agent::{CheckSpec, CheckState, CheckStatus};
 
-use super::CheckAnswer;
+use super::CheckResult;
 use super::history::cut;
 
 /// Checks of one group that are asked; a server takes no more.
@@ -15,36 +15,44 @@ pub const OUTPUT_BYTES_MAX: usize = 1_024;
 /// than this, so that allocations that start together do not ask together.
 pub(super) const FIRST_AFTER_NS_MAX: u64 = 1_000_000_000;
 
-/// Whether it is to be asked.
+/// Whether and when the check runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum ProbeSchedule {
     /// What it is about does not run.
     Off,
     /// At that time: nanoseconds since the Unix epoch.
-    At(u64),
-    /// It was asked then, and has not been answered.
-    Asked { at_ns: u64 },
+    DueAt(u64),
+    /// It was started then, and has no result yet.
+    Running { at_ns: u64 },
 }
 
 /// One check of one allocation. Nothing of it outlives the agent: it asks again.
 #[derive(Debug)]
 pub(super) struct Probe {
     state: CheckState,
-    turn: Turn,
+    schedule: ProbeSchedule,
     number: u32,
-    /// Good answers in a row.
-    good: u32,
-    /// Bad ones in a row.
-    bad: u32,
+    /// Successes in a row.
+    successes: u32,
+    /// Failures in a row.
+    failures: u32,
     /// Answers in a row that call for a restart.
     unhealthy: u32,
-    last: Option<Box<CheckAnswer>>,
+    last: Option<Box<CheckResult>>,
 }
 
 impl Probe {
     pub(super) fn new(spec: &CheckSpec) -> Self {
-        let (good, bad, unhealthy) = (0, 0, 0);
-        Self { state: spec.initial(), turn: Turn::Off, number: 0, good, bad, unhealthy, last: None }
+        let (successes, failures, unhealthy) = (0, 0, 0);
+        Self {
+            state: spec.initial(),
+            schedule: ProbeSchedule::Off,
+            number: 0,
+            successes,
+            failures,
+            unhealthy,
+            last: None,
+        }
     }
 
     /// Of its last question.
@@ -54,8 +62,12 @@ impl Probe {
 
     /// The same in another place: no answer to a question up to `last` is meant for it, and it asks its own again.
     pub(super) fn renumbered(self, last: u32) -> Self {
-        let turn = if let Turn::Asked { at_ns } = self.turn { Turn::At(at_ns) } else { self.turn };
-        Self { number: last, turn, ..self }
+        let schedule = if let ProbeSchedule::Running { at_ns } = self.schedule {
+            ProbeSchedule::DueAt(at_ns)
+        } else {
+            self.schedule
+        };
+        Self { number: last, schedule, ..self }
     }
 
     pub(super) fn state(&self) -> CheckState {
@@ -64,16 +76,16 @@ impl Probe {
 
     /// When it is to be asked next: nanoseconds since the Unix epoch.
     pub(super) fn deadline(&self) -> Option<u64> {
-        if let Turn::At(at_ns) = self.turn { Some(at_ns) } else { None }
+        if let ProbeSchedule::DueAt(at_ns) = self.schedule { Some(at_ns) } else { None }
     }
 
     pub(super) fn is_off(&self) -> bool {
-        self.turn == Turn::Off
+        self.schedule == ProbeSchedule::Off
     }
 
     /// What it is about runs from now on.
     pub(super) fn begin(&mut self, at_ns: u64) {
-        self.turn = Turn::At(at_ns);
+        self.schedule = ProbeSchedule::DueAt(at_ns);
     }
 
     /// What it is about has ended: all that was answered is void.
@@ -83,9 +95,9 @@ impl Probe {
     }
 
     /// The number of the question that is due, if one is.
-    pub(super) fn ask(&mut self, now_ns: u64) -> Option<u32> {
+    pub(super) fn begin_run(&mut self, now_ns: u64) -> Option<u32> {
         self.deadline().filter(|at_ns| *at_ns <= now_ns)?;
-        self.turn = Turn::Asked { at_ns: now_ns };
+        self.schedule = ProbeSchedule::Running { at_ns: now_ns };
         self.number = self.number.wrapping_add(1);
         Some(self.number)
     }
@@ -95,43 +107,43 @@ impl Probe {
         &mut self,
         spec: &CheckSpec,
         number: u32,
-        answer: CheckAnswer,
+        answer: CheckResult,
         graced: bool,
         now_ns: u64,
     ) -> bool {
-        let Turn::Asked { at_ns } = self.turn else { return false };
+        let ProbeSchedule::Running { at_ns } = self.schedule else { return false };
         if number != self.number {
             return false;
         }
         let interval_ns = spec.interval_ms.saturating_mul(1_000_000);
-        self.turn = Turn::At(at_ns.saturating_add(interval_ns).max(now_ns));
+        self.schedule = ProbeSchedule::DueAt(at_ns.saturating_add(interval_ns).max(now_ns));
         self.count(spec, answer.state);
         let calls = self.calls_for_restart(spec, answer.state, graced);
-        self.last = Some(Box::new(CheckAnswer { output: cut(answer.output, OUTPUT_BYTES_MAX), ..answer }));
+        self.last = Some(Box::new(CheckResult { output: cut(answer.output, OUTPUT_BYTES_MAX), ..answer }));
         calls
     }
 
     fn count(&mut self, spec: &CheckSpec, answered: CheckState) {
         match answered {
-            CheckState::Passing => (self.good, self.bad) = (self.good.saturating_add(1), 0),
-            CheckState::Critical => (self.good, self.bad) = (0, self.bad.saturating_add(1)),
-            CheckState::Warning | CheckState::Pending => (self.good, self.bad) = (0, 0),
+            CheckState::Passing => (self.successes, self.failures) = (self.successes.saturating_add(1), 0),
+            CheckState::Critical => (self.successes, self.failures) = (0, self.failures.saturating_add(1)),
+            CheckState::Warning | CheckState::Pending => (self.successes, self.failures) = (0, 0),
         }
         match answered {
-            CheckState::Passing if self.good < spec.success_before_passing.max(1) => {}
-            CheckState::Critical if self.bad < spec.failures_before_critical.max(1) => {}
+            CheckState::Passing if self.successes < spec.success_before_passing.max(1) => {}
+            CheckState::Critical if self.failures < spec.failures_before_critical.max(1) => {}
             answered => self.state = answered,
         }
     }
 
     fn calls_for_restart(&mut self, spec: &CheckSpec, answered: CheckState, graced: bool) -> bool {
         let Some(restart) = spec.restart else { return false };
-        let bad = match answered {
+        let is_failure = match answered {
             CheckState::Critical => true,
             CheckState::Warning => !restart.ignore_warnings,
             CheckState::Passing | CheckState::Pending => false,
         };
-        self.unhealthy = if bad && !graced { self.unhealthy + 1 } else { 0 };
+        self.unhealthy = if is_failure && !graced { self.unhealthy + 1 } else { 0 };
         let calls = self.unhealthy >= restart.limit.max(1);
         if calls {
             self.unhealthy = 0;
@@ -167,19 +179,19 @@ mod tests {
     fn answers(spec: &CheckSpec, answers: &str) -> Vec<(CheckState, bool)> {
         let mut probe = Probe::new(spec);
         probe.begin(0);
-        let told = answers.chars().enumerate().map(|(second, answered)| {
+        let lines = answers.chars().enumerate().map(|(second, answered)| {
             let now_ns = second as u64 * 1_000_000_000;
-            let number = probe.ask(now_ns).expect("it is its turn");
+            let number = probe.begin_run(now_ns).expect("it is its turn");
             let state = match answered {
                 'p' => CheckState::Passing,
                 'w' => CheckState::Warning,
                 _ => CheckState::Critical,
             };
-            let answer = CheckAnswer { state, code: 0, output: String::new(), at_ns: now_ns };
+            let answer = CheckResult { state, code: 0, output: String::new(), at_ns: now_ns };
             let restarts = probe.on_answer(spec, number, answer, false, now_ns);
             (probe.state(), restarts)
         });
-        told.collect()
+        lines.collect()
     }
 
     fn states(spec: &CheckSpec, of: &str) -> String {
@@ -219,12 +231,12 @@ mod tests {
         let spec = spec();
         let mut probe = Probe::new(&spec);
         probe.begin(5);
-        assert_eq!(probe.ask(4), None);
-        let number = probe.ask(5).unwrap();
+        assert_eq!(probe.begin_run(4), None);
+        let number = probe.begin_run(5).unwrap();
         probe.end(&spec);
         probe.begin(6);
-        let again = probe.ask(6).unwrap();
-        let answer = || CheckAnswer { state: CheckState::Passing, code: 0, output: String::new(), at_ns: 7 };
+        let again = probe.begin_run(6).unwrap();
+        let answer = || CheckResult { state: CheckState::Passing, code: 0, output: String::new(), at_ns: 7 };
         probe.on_answer(&spec, number, answer(), false, 7);
         assert_eq!(probe.state(), CheckState::Pending);
         probe.on_answer(&spec, again, answer(), false, 7);
@@ -236,12 +248,12 @@ mod tests {
         let spec = spec();
         let mut probe = Probe::new(&spec);
         probe.begin(0);
-        let answer = || CheckAnswer { state: CheckState::Passing, code: 0, output: String::new(), at_ns: 0 };
-        let number = probe.ask(0).unwrap();
+        let answer = || CheckResult { state: CheckState::Passing, code: 0, output: String::new(), at_ns: 0 };
+        let number = probe.begin_run(0).unwrap();
         assert_eq!(probe.deadline(), None);
         probe.on_answer(&spec, number, answer(), false, 400_000_000);
         assert_eq!(probe.deadline(), Some(1_000_000_000));
-        let number = probe.ask(1_000_000_000).unwrap();
+        let number = probe.begin_run(1_000_000_000).unwrap();
         probe.on_answer(&spec, number, answer(), false, 5_000_000_000);
         assert_eq!(probe.deadline(), Some(5_000_000_000));
     }

@@ -16,23 +16,23 @@ const LEFT_OUT: &str = "the servers do not know it any more";
 /// An allocation that should run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSpec {
-    /// The allocation.
+    /// The allocation's id.
     pub alloc: AllocId,
     /// Which of the group's allocations it is, from 0.
     pub name_index: u32,
     /// Shared by all allocations of the group.
     pub group: Arc<GroupSpec>,
-    /// Its ports.
+    /// The ports that the allocation was assigned.
     pub ports: Box<[PortBinding]>,
     /// Devices and cores, by task; of tasks that have any.
     pub devices: Box<[TaskDevices]>,
     /// These must have ended on this node before it may start.
     pub after: Box<[AllocId]>,
-    /// The job's version.
+    /// The version of the job that the allocation runs.
     pub job_version: u64,
     /// What it must show to count as healthy, where its group does not say; none where nobody asks.
     pub health: Option<HealthSpec>,
-    /// It was placed under an older version, and told what is new while it ran.
+    /// It was placed under an older version, and updated while it ran.
     pub updated: bool,
     /// Whom it replaces, whom that one replaced, and so on: those whose files it takes over, if its group's are kept.
     pub previous: Box<[AllocId]>,
@@ -92,18 +92,18 @@ impl RunSpec {
 /// Desired state that breaks the protocol.
 #[derive(Debug, thiserror::Error)]
 pub enum DesiredError {
-    /// Not 16 bytes.
+    /// An allocation's id has not 16 bytes.
     #[error("read desired state: an allocation id has {0} bytes instead of 16")]
     AllocId(usize),
     /// The message does not hold it.
     #[error("read desired state: the message does not hold group {0}")]
     GroupRef(u32),
-    /// Not a group.
+    /// The encoded group cannot be decoded.
     #[error("read desired state: decode the group of allocation {alloc}: {source}")]
     Group {
-        /// The allocation.
+        /// The id of the allocation.
         alloc: AllocId,
-        /// What is wrong.
+        /// Why decoding failed.
         source: prost::DecodeError,
     },
 }

@@ -1,13 +1,13 @@
-//! What can happen to a node's allocations, and what is to be done about it.
+//! Events that go into the lifecycle, and the actions that come out of it.
 
 use berth_api::agent::{AllocId, CheckState, TaskEventKind};
 
 use super::RunSpec;
 
-/// One run of one task. News of any but the latest attempt are stale.
+/// One run of one task. Events of any but the latest attempt are stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskRef {
-    /// Whose task.
+    /// The allocation that the task belongs to.
     pub alloc: AllocId,
     /// Which of the group's tasks, from 0.
     pub task: u16,
@@ -22,20 +22,20 @@ impl TaskRef {
     }
 }
 
-/// One question of one check. An answer to any but the latest is stale.
+/// One run of one check. A result of any but the latest is stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CheckRef {
-    /// Whose check.
+    /// The allocation that the check belongs to.
     pub alloc: AllocId,
     /// Which of the group's checks, from 0.
     pub check: u16,
-    /// Which question; grows for as long as the agent lives.
+    /// Which run of it; grows for as long as the agent lives.
     pub number: u32,
 }
 
-/// What came of a check's question.
+/// The result of one run of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckAnswer {
+pub struct CheckResult {
     /// Passing, warning or critical.
     pub state: CheckState,
     /// HTTP's status, or a command's exit code; 0 for none.
@@ -46,12 +46,12 @@ pub struct CheckAnswer {
     pub at_ns: u64,
 }
 
-/// What happened.
+/// What goes into the lifecycle: desired state from the servers, and what the shell observed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// An allocation should run.
     Run(RunSpec),
-    /// It should end.
+    /// The desired state of an allocation is to end.
     Stop {
         /// The allocation.
         alloc: AllocId,
@@ -60,25 +60,25 @@ pub enum Event {
     },
     /// Its end is in the servers' log: no longer reported, never run again; its files stay.
     Forget(AllocId),
-    /// Nobody will ask for its files any more.
+    /// Its files are not needed any more.
     Purge(AllocId),
-    /// Answers [`Action::Prepare`]: all is there that tasks of the allocation need.
+    /// The reply to [`Action::Prepare`]: all that the allocation's tasks share is set up.
     Prepared(AllocId),
-    /// The same: something cannot be made; the message names it. A failure that is recoverable may pass, others fail the
+    /// The reply when something cannot be set up; the message names it. A failure that is recoverable may pass, others fail the
     /// allocation.
     PrepareFailed(AllocId, StartFailure),
-    /// Answers [`Action::CleanUp`].
+    /// The reply to [`Action::CleanUp`].
     CleanedUp {
         /// The allocation.
         alloc: AllocId,
         /// What could not be removed, and why; for people.
         left: Option<String>,
     },
-    /// How far a start has come.
+    /// Something worth an event in the task's history has happened, as the progress of a start.
     Noted {
         /// The task.
         of: TaskRef,
-        /// What is going on.
+        /// The kind of the task's event.
         kind: TaskEventKind,
         /// When: nanoseconds since the Unix epoch.
         at_ns: u64,
@@ -92,12 +92,12 @@ pub enum Event {
         /// Since when: nanoseconds since the Unix epoch.
         at_ns: u64,
     },
-    /// There is no process.
+    /// The start failed: there is no process.
     StartFailed(TaskRef, StartFailure),
-    /// The process is gone, and all that came of it.
+    /// The process has ended, with all that it started.
     Exited(TaskRef, Exit),
     /// The task is to be restarted, which its restart policy does not count.
-    RestartAsked {
+    RestartRequested {
         /// The task.
         of: TaskRef,
         /// The reason, in words.
@@ -110,21 +110,21 @@ pub enum Event {
         /// The reason, in words.
         why: String,
     },
-    /// Answers [`Action::Recover`]; an end found then is reported as [`Event::Exited`] or [`Event::StartFailed`].
+    /// The reply to [`Action::Recover`]; an end found then is reported as [`Event::Exited`] or [`Event::StartFailed`].
     Recovered(TaskRef, FoundTask),
-    /// Answers [`Action::Check`].
-    Checked(CheckRef, CheckAnswer),
-    /// An allocation takes more of the node than it may.
+    /// The reply to [`Action::Check`].
+    Checked(CheckRef, CheckResult),
+    /// An allocation uses more disk than its limit.
     Overran {
         /// The allocation.
         alloc: AllocId,
-        /// By what its poststop tasks have added, the others having ended.
+        /// Whether poststop tasks have added that, the others having ended.
         cleaning_up: bool,
-        /// What, and how much it may; for people.
+        /// The usage and the limit; for people.
         why: String,
     },
-    /// A server has shown that it hears this node.
-    Heard,
+    /// A server has acknowledged this node.
+    ServerContact,
     /// A deadline may have passed.
     Tick,
 }
@@ -132,20 +132,20 @@ pub enum Event {
 /// Why a task did not start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartFailure {
-    /// Whose fault it is.
+    /// What failed, and so whether another start may help.
     pub kind: StartFailureKind,
     /// In words, what happened.
     pub message: String,
 }
 
-/// Whose fault it is that a task did not start.
+/// What failed when a task did not start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartFailureKind {
-    /// The task's settings: it can never start.
+    /// The task's settings are wrong: it can never start.
     Setup,
-    /// The driver's, for good.
+    /// The driver failed for good.
     Driver,
-    /// The driver's, for now: counts as a restart.
+    /// The driver failed for now: another try counts as a restart.
     Recoverable,
 }
 
@@ -165,7 +165,7 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// Whether the task did what it was for.
+    /// Whether the task has succeeded.
     pub fn is_success(&self) -> bool {
         self.exit_code == 0 && self.signal == 0 && self.message.is_empty()
     }
@@ -174,7 +174,7 @@ impl Exit {
 /// What a restarted agent finds of a task that it had started, or was about to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FoundTask {
-    /// Its process lives.
+    /// The task's process lives.
     Running {
         /// Nanoseconds since the Unix epoch.
         started_ns: u64,
@@ -185,7 +185,7 @@ pub enum FoundTask {
     Rebooted,
 }
 
-/// What is to be done, in order.
+/// What the lifecycle has its shell carry out, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Write [`super::Node::record`] durably before anything that follows.
@@ -193,7 +193,7 @@ pub enum Action {
     /// Make what an allocation has for all of its tasks, unless it is there: once, before any of them starts, and once more
     /// after a restart of the agent. Answer with [`Event::Prepared`] or [`Event::PrepareFailed`], in bounded time.
     Prepare(AllocId),
-    /// Remove it, in the same way: all of its tasks have ended. Answer with [`Event::CleanedUp`].
+    /// Remove what `Prepare` made: all tasks have ended. Answer with [`Event::CleanedUp`].
     CleanUp(AllocId),
     /// Answer with [`Event::Started`] or [`Event::StartFailed`], in bounded time.
     StartTask(TaskRef),
@@ -205,7 +205,7 @@ pub enum Action {
     SignalTask(TaskRef),
     /// Send SIGKILL to all its processes.
     KillTask(TaskRef),
-    /// Ask what a check asks; answer with [`Event::Checked`] within its time-out.
+    /// Run a check; answer with [`Event::Checked`] within its time-out.
     Check(CheckRef),
     /// [`super::Alloc::status`] changed; of one that has ended, nothing is left that others could want.
     Report {
@@ -219,7 +219,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whose it is. Actions of different allocations may be executed in any order.
+    /// The allocation that it belongs to. Actions of different allocations may be executed in any order.
     pub fn alloc(&self) -> AllocId {
         match self {
             Self::Persist(alloc)

@@ -22,7 +22,7 @@ pub use alloc::Alloc;
 pub use checks::{CHECKS_MAX, OUTPUT_BYTES_MAX};
 pub use desired::{DesiredError, GroupCache, RunSpec, events_of};
 pub use event::{
-    Action, CheckAnswer, CheckRef, Event, Exit, FoundTask, StartFailure, StartFailureKind, TaskRef,
+    Action, CheckRef, CheckResult, Event, Exit, FoundTask, StartFailure, StartFailureKind, TaskRef,
 };
 pub use history::{EVENTS_MAX, MESSAGE_BYTES_MAX};
 pub use node::{FORGOTTEN_MAX, Node};

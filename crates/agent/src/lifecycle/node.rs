@@ -2,8 +2,8 @@
 
 use berth_api::agent::{AllocId, AllocStatus, ClientStatus};
 
-use super::alloc::Fate;
-use super::pending::Pending;
+use super::alloc::Interest;
+use super::pending::PendingAllocs;
 use super::restart::mix;
 use super::task::KILL_TIMEOUT_MS_MAX;
 use super::{Action, Alloc, AllocRecord, DesiredError, Event, GroupCache, RunSpec, TaskRef};
@@ -35,7 +35,7 @@ pub struct Node {
     /// Sorted by id. Boxed, so that coming and going moves pointers only, and spare room costs next to nothing.
     #[allow(clippy::vec_box)]
     allocs: Vec<Box<Alloc>>,
-    pending: Pending,
+    pending: PendingAllocs,
     /// Oldest first. They never run again.
     forgotten: Vec<Tombstone>,
 }
@@ -44,7 +44,7 @@ impl Node {
     /// A node without allocations. `seed` makes the jitter of its restarts.
     pub fn new(seed: u64) -> Self {
         let (seed, kill_timeout_ms_max) = ((seed ^ (seed >> 32)) as u32, KILL_TIMEOUT_MS_MAX);
-        let (allocs, pending, forgotten) = (Vec::new(), Pending::default(), Vec::new());
+        let (allocs, pending, forgotten) = (Vec::new(), PendingAllocs::default(), Vec::new());
         Self { seed, kill_timeout_ms_max, allocs, pending, forgotten }
     }
 
@@ -85,12 +85,12 @@ impl Node {
 
     /// Takes in what happened by `now_ns`; what is to be done is appended to `actions`.
     pub fn handle(&mut self, event: Event, now_ns: u64, actions: &mut Vec<Action>) {
-        self.pending.begin_silence(now_ns);
+        self.pending.start_silence(now_ns);
         match event {
             Event::Run(run) => self.on_run(run, now_ns, actions),
             Event::Stop { alloc, .. } => self.on_stop(alloc, now_ns, actions),
-            Event::Forget(id) => self.let_go(id, Fate::Forgotten, now_ns, actions),
-            Event::Purge(id) => self.let_go(id, Fate::Purged, now_ns, actions),
+            Event::Forget(id) => self.drop_interest(id, Interest::Forgotten, now_ns, actions),
+            Event::Purge(id) => self.drop_interest(id, Interest::Purged, now_ns, actions),
             Event::Prepared(id) => self.on_alloc(id, now_ns, actions, Alloc::on_prepared),
             Event::PrepareFailed(id, failure) => self.on_alloc(id, now_ns, actions, |alloc, _| {
                 alloc.on_prepare_failed(&failure, now_ns);
@@ -112,9 +112,9 @@ impl Node {
             Event::Exited(of, exit) => self.on_task(of, now_ns, actions, |alloc, task, _| {
                 alloc.on_exited(task, exit, now_ns);
             }),
-            Event::RestartAsked { of, why } => self.on_task(of, now_ns, actions, |alloc, task, _| {
+            Event::RestartRequested { of, why } => self.on_task(of, now_ns, actions, |alloc, task, _| {
                 if alloc.cause_of_end().is_none() {
-                    alloc.ask_to_restart(task, &why, now_ns);
+                    alloc.request_restart(task, &why, now_ns);
                 }
             }),
             Event::TaskFailed { of, why } => self.on_task(of, now_ns, actions, |alloc, task, _| {
@@ -131,11 +131,11 @@ impl Node {
                     alloc.on_overran(cleaning_up, &why, now_ns, actions);
                 })
             }
-            Event::Heard => self.pending.heard(now_ns),
+            Event::ServerContact => self.pending.on_contact(now_ns),
             Event::Tick => self.on_tick(now_ns, actions),
         }
         self.start_waiting(now_ns, actions);
-        self.pending.begin_silence(now_ns);
+        self.pending.start_silence(now_ns);
     }
 
     /// When [`Event::Tick`] is due, if nothing else happens before.
@@ -144,15 +144,15 @@ impl Node {
     }
 
     /// Whether anything has to end after a time without a server.
-    pub fn minds_silence(&self) -> bool {
-        self.pending.minds_silence()
+    pub fn watches_silence(&self) -> bool {
+        self.pending.watches_silence()
     }
 
     /// Takes up when an earlier run of the agent last heard of a server, 0 where that is not known; its restart does not
     /// make it forget that it is cut off. To be called once all allocations are restored.
-    pub fn restore_heard(&mut self, heard_ns: u64, now_ns: u64) {
-        let heard_ns = if heard_ns == 0 { now_ns } else { heard_ns.min(now_ns) };
-        self.pending.restore_silence(heard_ns, now_ns.saturating_add(DIALS_FOR_NS));
+    pub fn restore_last_contact(&mut self, last_contact_ns: u64, now_ns: u64) {
+        let last_contact_ns = if last_contact_ns == 0 { now_ns } else { last_contact_ns.min(now_ns) };
+        self.pending.restore_silence(last_contact_ns, now_ns.saturating_add(DIALS_FOR_NS));
     }
 
     /// An allocation that has not been forgotten.
@@ -234,7 +234,7 @@ impl Node {
         match self.position(id) {
             Ok(position) => self.allocs[position].update(run),
             Err(_) => {
-                run.previous = self.line_before(&run);
+                run.previous = self.lineage_before(&run);
                 self.insert(Alloc::new(run, self.seed_for(id), now_ns));
             }
         }
@@ -245,7 +245,7 @@ impl Node {
     }
 
     /// Its predecessor may not have started yet, and then has not taken over what its own one left.
-    fn line_before(&self, run: &RunSpec) -> Box<[AllocId]> {
+    fn lineage_before(&self, run: &RunSpec) -> Box<[AllocId]> {
         let before = run.previous.first().and_then(|previous| self.alloc(*previous));
         let before = before.into_iter().flat_map(|alloc| &alloc.spec().previous);
         let mut line: Vec<_> = run.previous.iter().chain(before).copied().collect();
@@ -272,16 +272,16 @@ impl Node {
             self.insert(Alloc::new(RunSpec::unknown(id), self.seed_for(id), now_ns));
         }
         if let Ok(position) = self.position(id) {
-            self.allocs[position].stop(Fate::Reported);
+            self.allocs[position].stop(Interest::Reported);
         }
         self.settle(id, now_ns, actions);
     }
 
-    fn let_go(&mut self, id: AllocId, fate: Fate, now_ns: u64, actions: &mut Vec<Action>) {
+    fn drop_interest(&mut self, id: AllocId, interest: Interest, now_ns: u64, actions: &mut Vec<Action>) {
         if let Ok(position) = self.position(id) {
-            self.allocs[position].stop(fate);
+            self.allocs[position].stop(interest);
             self.settle(id, now_ns, actions);
-        } else if fate == Fate::Purged {
+        } else if interest == Interest::Purged {
             self.forgotten.retain(|tombstone| tombstone.id != id);
             actions.push(Action::RemoveDir(id));
         }
@@ -334,23 +334,23 @@ impl Node {
         let alloc = &mut self.allocs[position];
         alloc.settle(now_ns, actions);
         if alloc.has_ended() {
-            self.let_rest(position, actions);
+            self.hold_back(position, actions);
         }
         self.note_pending(id);
     }
 
     /// An allocation has ended: nothing is kept that nobody cares for.
-    fn let_rest(&mut self, position: usize, actions: &mut Vec<Action>) {
-        let (id, fate) = (self.allocs[position].id(), self.allocs[position].fate);
+    fn hold_back(&mut self, position: usize, actions: &mut Vec<Action>) {
+        let (id, interest) = (self.allocs[position].id(), self.allocs[position].interest);
         let status = self.allocs[position].status().status();
-        match fate {
-            Fate::Reported => {}
-            Fate::Forgotten => {
+        match interest {
+            Interest::Reported => {}
+            Interest::Forgotten => {
                 self.allocs.remove(position);
                 self.remember(Tombstone { id, status }, actions);
                 actions.push(Action::Persist(id));
             }
-            Fate::Purged => {
+            Interest::Purged => {
                 self.allocs.remove(position);
                 actions.push(Action::RemoveDir(id));
             }

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_api::agent::AllocId;
 
 #[derive(Debug, Default)]
-pub(super) struct Pending(Option<Box<Lists>>);
+pub(super) struct PendingAllocs(Option<Box<PendingLists>>);
 
 #[derive(Debug, Default)]
-struct Lists {
+struct PendingLists {
     /// For others to end.
     for_others: BTreeSet<AllocId>,
     /// Until then: nanoseconds since the Unix epoch.
@@ -20,19 +20,19 @@ struct Lists {
     by_time: BTreeSet<(u64, AllocId)>,
     /// For the silence of servers to last so long: nanoseconds.
     for_silence: BTreeSet<(u64, AllocId)>,
-    /// When a server last showed that it hears this node: nanoseconds since the Unix epoch, 0 for not known yet.
-    heard_ns: u64,
+    /// When a server last acknowledged this node: nanoseconds since the Unix epoch, 0 for not known yet.
+    last_contact_ns: u64,
     /// Until then nothing ends for want of a server: one is being dialed.
     dials_until_ns: u64,
 }
 
-impl Lists {
+impl PendingLists {
     fn is_empty(&self) -> bool {
         self.for_others.is_empty() && self.for_time.is_empty() && self.for_silence.is_empty()
     }
 }
 
-impl Pending {
+impl PendingAllocs {
     /// Notes whether an allocation waits for others to end, and for when.
     pub(super) fn note(&mut self, id: AllocId, for_others: bool, until_ns: Option<u64>) {
         if self.0.is_none() && !for_others && until_ns.is_none() {
@@ -73,40 +73,43 @@ impl Pending {
         }
     }
 
-    /// A server has shown that it hears this node.
-    pub(super) fn heard(&mut self, now_ns: u64) {
-        self.0.iter_mut().for_each(|lists| lists.heard_ns = lists.heard_ns.max(now_ns));
+    /// A server has acknowledged this node.
+    pub(super) fn on_contact(&mut self, now_ns: u64) {
+        self.0.iter_mut().for_each(|lists| lists.last_contact_ns = lists.last_contact_ns.max(now_ns));
     }
 
     /// Whoever begins to wait for the silence of servers has been sent work by one.
-    pub(super) fn begin_silence(&mut self, now_ns: u64) {
-        self.0.iter_mut().filter(|lists| lists.heard_ns == 0).for_each(|lists| lists.heard_ns = now_ns);
+    pub(super) fn start_silence(&mut self, now_ns: u64) {
+        self.0
+            .iter_mut()
+            .filter(|lists| lists.last_contact_ns == 0)
+            .for_each(|lists| lists.last_contact_ns = now_ns);
     }
 
-    /// A server was heard then, and another one is dialed until then.
-    pub(super) fn restore_silence(&mut self, heard_ns: u64, dials_until_ns: u64) {
+    /// The last contact was then, and other servers are dialed until then.
+    pub(super) fn restore_silence(&mut self, last_contact_ns: u64, dials_until_ns: u64) {
         if let Some(lists) = &mut self.0 {
-            (lists.heard_ns, lists.dials_until_ns) = (heard_ns, dials_until_ns);
+            (lists.last_contact_ns, lists.dials_until_ns) = (last_contact_ns, dials_until_ns);
         }
     }
 
     /// Whether any has to end after a time without a server.
-    pub(super) fn minds_silence(&self) -> bool {
+    pub(super) fn watches_silence(&self) -> bool {
         self.0.as_ref().is_some_and(|lists| !lists.for_silence.is_empty())
     }
 
-    /// When the first has to end, if no server is heard of before.
+    /// When the first has to end, unless there is contact with a server before.
     pub(super) fn silent_at(&self) -> Option<u64> {
         let lists = self.0.as_ref()?;
         let (after_ns, _) = lists.for_silence.first()?;
-        Some(lists.heard_ns.saturating_add(*after_ns).max(lists.dials_until_ns))
+        Some(lists.last_contact_ns.saturating_add(*after_ns).max(lists.dials_until_ns))
     }
 
-    /// Those that have to end because no server was heard of for so long.
+    /// Those that have to end because there was no contact with a server for so long.
     pub(super) fn deserted(&self, now_ns: u64) -> impl Iterator<Item = AllocId> {
         let lists = self.0.iter().filter(move |lists| lists.dials_until_ns <= now_ns);
         lists.flat_map(move |lists| {
-            let silent_for = now_ns.saturating_sub(lists.heard_ns);
+            let silent_for = now_ns.saturating_sub(lists.last_contact_ns);
             let over = lists.for_silence.iter().take_while(move |(after_ns, _)| *after_ns <= silent_for);
             over.map(|(_, id)| *id)
         })

@@ -11,22 +11,22 @@ use super::{DesiredError, GroupCache, RunSpec};
 /// One allocation on disk.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct AllocRecord {
-    /// 16 bytes.
+    /// The allocation's id: 16 bytes.
     #[prost(bytes = "vec", tag = "1")]
     pub alloc_id: Vec<u8>,
     /// What should run; absent once forgotten.
     #[prost(message, optional, tag = "2")]
     pub run: Option<RunRecord>,
-    /// It should end.
+    /// Whether the allocation is to end.
     #[prost(bool, tag = "3")]
     pub stop: bool,
-    /// The servers do not want to hear of it any more.
+    /// Its status is not reported to the servers any more.
     #[prost(bool, tag = "4")]
     pub forgotten: bool,
     /// And its files are to go.
     #[prost(bool, tag = "5")]
     pub purged: bool,
-    /// How it fares.
+    /// The status that was last reported to the servers.
     #[prost(message, optional, tag = "6")]
     pub status: Option<AllocStatus>,
     /// One for each task of the group.
@@ -44,12 +44,12 @@ pub struct AllocRecord {
     /// 16 bytes: the cluster that the position belongs to, for the shell to fill in; empty for none yet.
     #[prost(bytes = "vec", tag = "11")]
     pub cluster_id: Vec<u8>,
-    /// It was stopped because no server was heard of for too long.
+    /// It was stopped because there was no contact with a server for too long.
     #[prost(bool, tag = "14")]
     pub deserted: bool,
     /// Something of what was prepared for it may be there: it is to be cleaned up once its tasks have ended.
     #[prost(bool, tag = "15")]
-    pub may_be_there: bool,
+    pub may_exist: bool,
 }
 
 impl AllocRecord {
@@ -62,7 +62,7 @@ impl AllocRecord {
 /// What should run, on disk.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct RunRecord {
-    /// 16 bytes.
+    /// The allocation's id: 16 bytes.
     #[prost(bytes = "vec", tag = "1")]
     pub alloc_id: Vec<u8>,
     /// Which of the group's allocations it is, from 0.
@@ -71,13 +71,13 @@ pub struct RunRecord {
     /// An encoded [`berth_api::agent::GroupSpec`].
     #[prost(bytes = "bytes", tag = "3")]
     pub group: Bytes,
-    /// Its ports.
+    /// The ports that the allocation was assigned.
     #[prost(message, repeated, tag = "4")]
     pub ports: Vec<PortBinding>,
     /// 16 bytes each: must have ended on this node before this one may start.
     #[prost(bytes = "vec", repeated, tag = "5")]
     pub after: Vec<Vec<u8>>,
-    /// The job's version.
+    /// The version of the job that the allocation runs.
     #[prost(uint64, tag = "6")]
     pub job_version: u64,
     /// Of tasks that have any.
@@ -151,7 +151,7 @@ pub struct TaskRecord {
     /// Nanoseconds since the Unix epoch.
     #[prost(uint64, tag = "5")]
     pub window_start_ns: u64,
-    /// Restarts since then.
+    /// Restarts since the start of the window.
     #[prost(uint32, tag = "6")]
     pub window_count: u32,
     /// A user asked for a restart that has not been made yet.
@@ -171,7 +171,7 @@ impl From<&Task> for TaskRecord {
             backoff_until_ns: if let Phase::Backoff { until_ns } = task.phase { until_ns } else { 0 },
             window_start_ns: task.window.start_ns,
             window_count: task.window.count,
-            restart: task.restart == Restart::Asked,
+            restart: task.restart == Restart::Requested,
             unhealthy: task.restart == Restart::Unhealthy,
         }
     }
@@ -187,7 +187,7 @@ impl From<&TaskRecord> for Task {
         };
         let window = Window { start_ns: record.window_start_ns, count: record.window_count };
         let restart = match (record.restart, record.unhealthy) {
-            (true, _) => Restart::Asked,
+            (true, _) => Restart::Requested,
             (_, true) => Restart::Unhealthy,
             _ => Restart::No,
         };

@@ -12,16 +12,16 @@ pub(super) struct Window {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum RestartVerdict {
     Restart { delay_ns: u64, reason: &'static str },
     Fail { reason: String },
 }
 
 /// Counts one more end of a task and says what follows from it. `random` makes up to a quarter of extra delay.
-pub(super) fn decide(policy: &RestartSpec, window: &mut Window, now_ns: u64, random: u64) -> Verdict {
+pub(super) fn decide(policy: &RestartSpec, window: &mut Window, now_ns: u64, random: u64) -> RestartVerdict {
     let delays = policy.mode() == RestartModeSpec::Delay;
     if policy.attempts == 0 && !delays {
-        return Verdict::Fail { reason: "Policy allows no restarts".into() };
+        return RestartVerdict::Fail { reason: "Policy allows no restarts".into() };
     }
     let interval_ns = policy.interval_ms.saturating_mul(1_000_000);
     if window.count == 0 || now_ns > window.start_ns.saturating_add(interval_ns) {
@@ -30,16 +30,16 @@ pub(super) fn decide(policy: &RestartSpec, window: &mut Window, now_ns: u64, ran
     window.count += 1;
     let delay_ns = with_jitter(policy.delay_ms.saturating_mul(1_000_000), random);
     if window.count <= policy.attempts {
-        return Verdict::Restart { delay_ns, reason: "Restart within policy" };
+        return RestartVerdict::Restart { delay_ns, reason: "Restart within policy" };
     }
     if !delays {
         let (attempts, interval) = (policy.attempts, go_duration(policy.interval_ms));
         let reason =
             format!("Exceeded allowed attempts {attempts} in interval {interval} and mode is \"fail\"");
-        return Verdict::Fail { reason };
+        return RestartVerdict::Fail { reason };
     }
     let left_ns = window.start_ns.saturating_add(interval_ns).saturating_sub(now_ns);
-    Verdict::Restart {
+    RestartVerdict::Restart {
         delay_ns: left_ns.max(delay_ns),
         reason: "Exceeded allowed attempts, applying a delay",
     }
@@ -72,8 +72,8 @@ mod tests {
         let mut window = Window::default();
         let verdicts = ends.iter().map(|second| decide(policy, &mut window, second * SECOND, 0));
         let delay = |verdict| match verdict {
-            Verdict::Restart { delay_ns, .. } => Some(delay_ns / SECOND),
-            Verdict::Fail { .. } => None,
+            RestartVerdict::Restart { delay_ns, .. } => Some(delay_ns / SECOND),
+            RestartVerdict::Fail { .. } => None,
         };
         verdicts.map(delay).collect()
     }

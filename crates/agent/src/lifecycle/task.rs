@@ -17,9 +17,9 @@ pub(super) enum Phase {
     Preparing,
     /// A start was asked for, and has not been answered.
     Starting,
-    /// Its process lives.
+    /// The task's process lives.
     Running,
-    /// Between two starts.
+    /// The pause between two starts.
     Backoff { until_ns: u64 },
     /// Will not start again.
     Dead,
@@ -33,7 +33,7 @@ pub(super) enum Kill {
     /// Its shutdown delay runs.
     Delayed { until_ns: u64 },
     /// The kill signal was sent.
-    Asked { force_at_ns: u64 },
+    Requested { force_at_ns: u64 },
     /// SIGKILL was sent.
     Forced { again_at_ns: u64 },
 }
@@ -44,7 +44,7 @@ pub(super) enum Restart {
     #[default]
     No,
     /// A user asked for it; the restart policy does not count it.
-    Asked,
+    Requested,
     /// A check says that it is not well; its restart policy decides.
     Unhealthy,
 }
@@ -72,7 +72,7 @@ impl Task {
         match (self.phase, self.kill) {
             (Phase::Backoff { until_ns }, _) => Some(until_ns),
             (Phase::Running, Kill::Delayed { until_ns }) => Some(until_ns),
-            (Phase::Running, Kill::Asked { force_at_ns }) => Some(force_at_ns),
+            (Phase::Running, Kill::Requested { force_at_ns }) => Some(force_at_ns),
             (Phase::Running, Kill::Forced { again_at_ns }) => Some(again_at_ns),
             _ => None,
         }

@@ -13,11 +13,11 @@ impl Node {
     /// When there is no such task, or it does not run; nothing has changed then.
     pub fn restart(
         &mut self,
-        asked: &RestartTasks,
+        request: &RestartTasks,
         now_ns: u64,
         actions: &mut Vec<Action>,
     ) -> Result<(), Refusal> {
-        self.command(&asked.alloc_id, now_ns, actions, |alloc| alloc.restart(asked, now_ns))
+        self.command(&request.alloc_id, now_ns, actions, |alloc| alloc.restart(request, now_ns))
     }
 
     /// Notes that tasks are being sent a signal that is none of their end: its number, and the runs that are to have it.
@@ -26,13 +26,13 @@ impl Node {
     /// When there is no such signal or task, or it does not run; nothing has changed then.
     pub fn signal(
         &mut self,
-        asked: &SignalTasks,
+        request: &SignalTasks,
         now_ns: u64,
         actions: &mut Vec<Action>,
     ) -> Result<(i32, Vec<TaskRef>), Refusal> {
-        let signal = signal(&asked.signal)?;
-        let signaled = |alloc: &mut Alloc| alloc.signal(&asked.task, signal, now_ns);
-        Ok((signal, self.command(&asked.alloc_id, now_ns, actions, signaled)?))
+        let signal = signal(&request.signal)?;
+        let signaled = |alloc: &mut Alloc| alloc.signal(&request.task, signal, now_ns);
+        Ok((signal, self.command(&request.alloc_id, now_ns, actions, signaled)?))
     }
 
     /// The present runs of an allocation's tasks: of the named one, or of all that run.
@@ -78,10 +78,10 @@ fn unknown(alloc_id: &[u8]) -> Refusal {
 /// The number of the signal of that name.
 fn signal(name: &str) -> Result<i32, Refusal> {
     signals::number(name).ok_or_else(|| {
-        let asked: String = name.chars().take(32).collect();
+        let request: String = name.chars().take(32).collect();
         let known: Vec<&str> = signals::all().collect();
         let text = format!(
-            "there is no signal {asked:?}: known are {}, SIGRTMIN to SIGRTMIN+30, and numbers",
+            "there is no signal {request:?}: known are {}, SIGRTMIN to SIGRTMIN+30, and numbers",
             known.join(", ")
         );
         Refusal::new(RefusalKind::Invalid, text)

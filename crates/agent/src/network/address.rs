@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 use super::NetworkConfig;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
-/// The gateway's own.
+/// The offset of the gateway's address in a subnet.
 const GATEWAY: u32 = 1;
 /// The first that an allocation gets.
 const FIRST: u32 = 2;

@@ -3,13 +3,13 @@
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 /// Held; gone with the process, however that ends. Abstract names belong to a network namespace, as interfaces do.
 #[derive(Debug)]
-pub(super) struct Claim(#[allow(dead_code, reason = "it is held, not used")] UnixListener);
+pub(super) struct NameClaim(#[allow(dead_code, reason = "it is held, not used")] UnixListener);
 
-impl Claim {
+impl NameClaim {
     pub(super) fn take(name: &str) -> Result<Self, Failure> {
         let doing = || format!("take the networks of the name {name:?}");
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -35,10 +35,10 @@ mod tests {
     #[test]
     fn a_name_is_one_agents() {
         let name = format!("t{}", std::process::id() % 1_000_000);
-        let held = Claim::take(&name).expect("free");
-        assert!(Claim::take(&name).expect_err("taken").to_string().contains("--bridge-name"));
+        let held = NameClaim::take(&name).expect("free");
+        assert!(NameClaim::take(&name).expect_err("taken").to_string().contains("--bridge-name"));
         drop(held);
-        Claim::take(&name).expect("free again");
-        assert!(["", "ninechars", "a b", "A", "a-b"].iter().all(|name| Claim::take(name).is_err()));
+        NameClaim::take(&name).expect("free again");
+        assert!(["", "ninechars", "a b", "A", "a-b"].iter().all(|name| NameClaim::take(name).is_err()));
     }
 }

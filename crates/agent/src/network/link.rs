@@ -13,7 +13,7 @@ use nix::sys::statfs::{FsType, fstatfs};
 use super::address::{Addresses, Subnets};
 use super::namespaces_dir;
 use super::programs::IP;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 /// `NSFS_MAGIC` of linux/magic.h.
 const NSFS: FsType = FsType(0x6e73_6673);
@@ -30,11 +30,11 @@ const GATEWAY_V6: &str = "fe80::1";
 
 /// Named by its address, which is its own on this host: interfaces' names are short.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Link {
+pub(super) struct NetworkLink {
     name: String,
 }
 
-impl Link {
+impl NetworkLink {
     pub(super) fn new(prefix: &str, offset: u32) -> Self {
         Self { name: format!("{prefix}-{offset:x}") }
     }
@@ -176,5 +176,5 @@ pub(super) fn remove_others(prefix: &str, known: &BTreeSet<String>) -> Result<()
     if !left.is_empty() {
         tracing::info!(count = left.len(), "removing networks that belong to no allocation");
     }
-    left.into_iter().try_for_each(|name| Link { name }.remove())
+    left.into_iter().try_for_each(|name| NetworkLink { name }.remove())
 }

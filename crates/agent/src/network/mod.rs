@@ -25,14 +25,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use berth_api::agent::{AllocId, DnsSpec, PortBinding};
 
 use self::address::{Addresses, Subnets};
-use self::claim::Claim;
+use self::claim::NameClaim;
 pub(crate) use self::dns::resolv_conf;
-use self::link::Link;
+use self::link::NetworkLink;
 use self::record::Records;
 pub use self::record::{Mapping, NetworkRecord};
 use self::rules::Rules;
 use self::table::Table;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::lifecycle::RunSpec;
 use crate::pool::Pool;
 
@@ -94,8 +94,8 @@ pub enum NetworkNeed {
     Own(Vec<Mapping>),
 }
 
-/// Whose network.
-pub(crate) type Key = (AllocId, Option<u16>);
+/// Names a network: its allocation, and the task if it is one task's own.
+pub(crate) type NetworkKey = (AllocId, Option<u16>);
 
 /// A network as those see it who live in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,30 +113,30 @@ pub(crate) struct Networks {
     subnets: Subnets,
     name: String,
     records: Records,
-    state: Mutex<State>,
+    state: Mutex<NetworkState>,
     table: Mutex<Table>,
-    _claim: Claim,
+    _claim: NameClaim,
 }
 
-struct State {
+struct NetworkState {
     pool: Pool,
-    networks: BTreeMap<Key, Arc<Network>>,
+    networks: BTreeMap<NetworkKey, Arc<AllocNetwork>>,
     /// Ports of allocations whose tasks live in the host's network.
     host_ports: BTreeMap<AllocId, Vec<Mapping>>,
 }
 
 /// One network; its lock is held while it is made or unmade.
-struct Network {
-    key: Key,
+struct AllocNetwork {
+    key: NetworkKey,
     addresses: Addresses,
-    link: Link,
+    link: NetworkLink,
     /// Listened on so that no other program of the host takes them; connections never come here.
-    reserved: Mutex<Vec<Reserved>>,
+    reserved: Mutex<Vec<ReservedSockets>>,
     made: Mutex<Vec<Mapping>>,
     is_made: Mutex<bool>,
 }
 
-type Reserved = (TcpListener, UdpSocket);
+type ReservedSockets = (TcpListener, UdpSocket);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -152,13 +152,13 @@ impl Networks {
         let host_ip: IpAddr =
             host_ip.parse().map_err(|error| Failure::other("read the host's address", error))?;
         let subnets = Subnets::find(config, host_ip)?;
-        let claim = Claim::take(&config.name)?;
+        let claim = NameClaim::take(&config.name)?;
         let records = Records::open(data_dir)?;
         let rules = Rules::new(config, &subnets);
         let table = Table::new(rules, config.name.clone());
         table.check_possible()?;
         let pool = Pool::new(subnets.offsets());
-        let state = State { pool, networks: BTreeMap::new(), host_ports: BTreeMap::new() };
+        let state = NetworkState { pool, networks: BTreeMap::new(), host_ports: BTreeMap::new() };
         let (state, table) = (Mutex::new(state), Mutex::new(table));
         Ok(Self { subnets, name: config.name.clone(), records, state, table, _claim: claim })
     }
@@ -171,7 +171,7 @@ impl Networks {
         for (record, key) in self.records.read_all()? {
             if record.offset == HOST_OFFSET {
                 if lives(key.0) {
-                    table.keep_host_ports(&record.mappings);
+                    table.load_host_ports(&record.mappings);
                     state.host_ports.insert(key.0, record.mappings);
                 } else {
                     self.records.remove(key)?;
@@ -186,7 +186,7 @@ impl Networks {
             }
             if !lives(key.0) {
                 match network.link.remove().and_then(|()| self.records.remove(key)) {
-                    Ok(()) => state.pool.give_back(record.offset),
+                    Ok(()) => state.pool.release(record.offset),
                     Err(failure) => {
                         tracing::error!(%failure, "could not remove the network of an allocation that ended")
                     }
@@ -198,7 +198,7 @@ impl Networks {
                 network.reserve(&record.mappings).unwrap_or_else(|failure| {
                     tracing::warn!(%failure, "another program has the port of an allocation");
                 });
-                table.keep(record.mappings.iter().map(|mapping| (mapping.clone(), network.addresses)));
+                table.load_ports(record.mappings.iter().map(|mapping| (mapping.clone(), network.addresses)));
                 *lock(&network.made) = record.mappings;
             }
             *lock(&network.is_made) = is_whole;
@@ -217,7 +217,7 @@ impl Networks {
     /// When a port is taken, the message names it; when there is no address left; when the host refuses.
     pub(crate) fn provide(
         &self,
-        key: Key,
+        key: NetworkKey,
         mappings: &[Mapping],
         dns: Option<&DnsSpec>,
     ) -> Result<TaskNetwork, Failure> {
@@ -251,12 +251,12 @@ impl Networks {
     }
 
     /// The file of a network's namespace, if there is one.
-    pub(crate) fn path_of(&self, key: Key) -> Option<String> {
+    pub(crate) fn path_of(&self, key: NetworkKey) -> Option<String> {
         let path = lock(&self.state).networks.get(&key)?.link.path();
         Some(path.to_string_lossy().into_owned())
     }
 
-    fn claim(&self, key: Key) -> Result<Arc<Network>, Failure> {
+    fn claim(&self, key: NetworkKey) -> Result<Arc<AllocNetwork>, Failure> {
         let mut state = lock(&self.state);
         if let Some(network) = state.networks.get(&key) {
             return Ok(network.clone());
@@ -269,12 +269,12 @@ impl Networks {
         Ok(network)
     }
 
-    fn network(&self, key: Key, offset: u32) -> Network {
+    fn network(&self, key: NetworkKey, offset: u32) -> AllocNetwork {
         let addresses = self.subnets.addresses(offset);
-        Network {
+        AllocNetwork {
             key,
             addresses,
-            link: Link::new(&self.name, offset),
+            link: NetworkLink::new(&self.name, offset),
             reserved: Mutex::default(),
             made: Mutex::default(),
             is_made: Mutex::default(),
@@ -282,7 +282,7 @@ impl Networks {
     }
 
     /// On record before anything of it is there, so that whoever comes after a crash finds it.
-    fn make(&self, network: &Network, mappings: &[Mapping]) -> Result<(), Failure> {
+    fn make(&self, network: &AllocNetwork, mappings: &[Mapping]) -> Result<(), Failure> {
         let (offset, mappings) = (network.addresses.offset, mappings.to_vec());
         network.reserve(&mappings)?;
         *lock(&network.made) = mappings.clone();
@@ -299,7 +299,7 @@ impl Networks {
     pub(crate) fn end(&self, alloc: AllocId) -> Result<(), Failure> {
         let (host_ports, ended) = {
             let state = lock(&self.state);
-            let ended: Vec<Arc<Network>> = state
+            let ended: Vec<Arc<AllocNetwork>> = state
                 .networks
                 .range((alloc, None)..=(alloc, Some(u16::MAX)))
                 .map(|(_, network)| network.clone())
@@ -315,7 +315,7 @@ impl Networks {
     /// Another allocation may have been given one of the ports since: that stays open.
     fn close_host_ports(&self, alloc: AllocId, mappings: &[Mapping]) -> Result<(), Failure> {
         let mut table = lock(&self.table);
-        let others = |state: &State| {
+        let others = |state: &NetworkState| {
             let others = state.host_ports.iter().filter(|(of, _)| **of != alloc);
             others.flat_map(|(_, mappings)| mappings.clone()).collect::<Vec<Mapping>>()
         };
@@ -330,7 +330,7 @@ impl Networks {
         Ok(())
     }
 
-    fn unmake(&self, network: &Network) -> Result<(), Failure> {
+    fn unmake(&self, network: &AllocNetwork) -> Result<(), Failure> {
         let mut is_made = lock(&network.is_made);
         *is_made = false;
         let mappings = lock(&network.made).clone();
@@ -340,7 +340,7 @@ impl Networks {
         self.records.remove(network.key)?;
         let mut state = lock(&self.state);
         state.networks.remove(&network.key);
-        state.pool.give_back(network.addresses.offset);
+        state.pool.release(network.addresses.offset);
         Ok(())
     }
 
@@ -366,7 +366,7 @@ impl Networks {
     }
 }
 
-impl Network {
+impl AllocNetwork {
     fn reserve(&self, mappings: &[Mapping]) -> Result<(), Failure> {
         let mut reserved = lock(&self.reserved);
         reserved.clear();
@@ -399,7 +399,7 @@ impl Mapping {
     }
 
     /// Fails where a program of the host has the port: its clients would silently be sent elsewhere.
-    fn reserve(&self) -> Result<Reserved, Failure> {
+    fn reserve(&self) -> Result<ReservedSockets, Failure> {
         let doing = || format!("take {}:{} for the port {:?}", self.host_ip, self.host_port, self.label);
         let ip: IpAddr = self.host_ip.parse().map_err(|error| Failure::other(doing(), error))?;
         let port = u16::try_from(self.host_port).map_err(|error| Failure::other(doing(), error))?;

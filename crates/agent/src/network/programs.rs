@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::program;
 
 const SEARCHED: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
@@ -51,11 +51,11 @@ impl Program {
         let doing = || format!("call {}", self.name);
         let mut command = Command::new(self.path()?);
         command.args(self.args).env_clear().env("LC_ALL", "C");
-        let said = program::run(&mut command, input.as_bytes(), WAIT_MAX).doing(doing)?;
-        if said.status.success() {
+        let output = program::run(&mut command, input.as_bytes(), WAIT_MAX).doing(doing)?;
+        if output.status.success() {
             return Ok(());
         }
-        let complaint = String::from_utf8_lossy(&said.stderr);
+        let complaint = String::from_utf8_lossy(&output.stderr);
         let complaint =
             complaint.lines().find(|line| !line.trim().is_empty()).unwrap_or("it does not say why");
         Err(Failure::other(doing(), complaint.chars().take(COMPLAINT_BYTES_MAX).collect::<String>()))

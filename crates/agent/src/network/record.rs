@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use berth_api::agent::AllocId;
 
-use super::Key;
+use super::NetworkKey;
 use crate::disk;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 /// A network of an allocation, or its ports in the host's.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
@@ -38,18 +38,18 @@ pub struct Mapping {
     /// The host's port.
     #[prost(uint32, tag = "3")]
     pub host_port: u32,
-    /// The port within.
+    /// The port within the network.
     #[prost(uint32, tag = "4")]
     pub port: u32,
 }
 
 impl NetworkRecord {
-    pub(super) fn new((alloc, task): Key, offset: u32, mappings: Vec<Mapping>) -> Self {
+    pub(super) fn new((alloc, task): NetworkKey, offset: u32, mappings: Vec<Mapping>) -> Self {
         let task = task.map_or(0, |task| u32::from(task) + 1);
         Self { alloc_id: alloc.0.to_vec(), task, offset, mappings }
     }
 
-    fn key(&self) -> Option<Key> {
+    fn key(&self) -> Option<NetworkKey> {
         let task = match self.task {
             0 => None,
             task => Some(u16::try_from(task - 1).ok()?),
@@ -69,11 +69,11 @@ impl Records {
         Ok(Self(dir))
     }
 
-    pub(super) fn write(&self, key: Key, record: &NetworkRecord) -> Result<(), Failure> {
+    pub(super) fn write(&self, key: NetworkKey, record: &NetworkRecord) -> Result<(), Failure> {
         disk::write(&self.0, &name(key), record)
     }
 
-    pub(super) fn remove(&self, key: Key) -> Result<(), Failure> {
+    pub(super) fn remove(&self, key: NetworkKey) -> Result<(), Failure> {
         match fs::remove_file(self.0.join(name(key))) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(Failure::new(format!("remove the record {}", name(key)), error))
@@ -83,7 +83,7 @@ impl Records {
     }
 
     /// Those that can be read. Of others nothing is known: what they stand for is removed as nobody's.
-    pub(super) fn read_all(&self) -> Result<Vec<(NetworkRecord, Key)>, Failure> {
+    pub(super) fn read_all(&self) -> Result<Vec<(NetworkRecord, NetworkKey)>, Failure> {
         let doing = || format!("list {}", self.0.display());
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.0).doing(doing)? {
@@ -106,7 +106,7 @@ impl Records {
     }
 }
 
-fn name((alloc, task): Key) -> String {
+fn name((alloc, task): NetworkKey) -> String {
     task.map_or(alloc.to_string(), |task| format!("{alloc}-{task}"))
 }
 
@@ -118,7 +118,7 @@ mod tests {
     fn what_was_written_is_read_and_what_is_damaged_goes() {
         let dir = tempfile::tempdir().expect("a directory");
         let records = Records::open(dir.path()).expect("open");
-        let keys: [Key; 2] = [(AllocId([1; 16]), None), (AllocId([1; 16]), Some(3))];
+        let keys: [NetworkKey; 2] = [(AllocId([1; 16]), None), (AllocId([1; 16]), Some(3))];
         for (key, offset) in keys.into_iter().zip(5..) {
             records.write(key, &NetworkRecord::new(key, offset, Vec::new())).expect("written");
         }

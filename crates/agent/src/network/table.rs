@@ -31,12 +31,12 @@ impl Table {
     }
 
     /// Adds ports before anything is installed.
-    pub(super) fn keep(&mut self, mappings: impl Iterator<Item = (Mapping, Addresses)>) {
+    pub(super) fn load_ports(&mut self, mappings: impl Iterator<Item = (Mapping, Addresses)>) {
         self.ports.extend(mappings.filter_map(|(mapping, to)| pair(&mapping, to)));
     }
 
     /// Adds ports of the host's network before anything is installed.
-    pub(super) fn keep_host_ports(&mut self, mappings: &[Mapping]) {
+    pub(super) fn load_host_ports(&mut self, mappings: &[Mapping]) {
         self.host_ports.extend(mappings.iter().filter_map(of_host));
     }
 

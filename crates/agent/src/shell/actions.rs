@@ -3,7 +3,7 @@
 use berth_api::agent::{AllocId, AllocStatus, Fence};
 
 use super::Agent;
-use super::disk_work::{Done, Queued};
+use super::disk_work::{DiskDone, QueuedAction};
 use super::runner::TaskCommand;
 use crate::failure::Failure;
 use crate::lifecycle::{Action, Event, StartFailure, StartFailureKind, TaskRef};
@@ -14,7 +14,7 @@ impl Agent {
         self.perform_queued(actions.into_iter().map(|action| (action, None)));
     }
 
-    fn perform_queued(&mut self, actions: impl IntoIterator<Item = Queued>) {
+    fn perform_queued(&mut self, actions: impl IntoIterator<Item = QueuedAction>) {
         for (action, status) in actions {
             let alloc = action.alloc();
             let now = || self.node.alloc(alloc).map(|alloc| alloc.status().clone());
@@ -33,7 +33,7 @@ impl Agent {
                 Action::SignalTask(of) => self.signal(of),
                 Action::CancelStart(of) => self.runners.command(of, TaskCommand::CancelStart),
                 Action::KillTask(of) => self.runners.command(of, TaskCommand::Kill),
-                Action::Check(of) => self.ask_check(of),
+                Action::Check(of) => self.run_check(of),
                 Action::Report { alloc, urgent } => self.report(alloc, status.as_ref(), urgent),
                 Action::RemoveDir(alloc) => self.disk_work.remove(alloc, self.session.fence()),
             }
@@ -41,10 +41,10 @@ impl Agent {
     }
 
     /// The disk has done what was asked of it for an allocation, or could not.
-    pub(super) fn on_disk_done(&mut self, done: Done) {
+    pub(super) fn on_disk_done(&mut self, done: DiskDone) {
         match done {
-            Done::Alloc(alloc, result) => self.on_alloc_done(alloc, result),
-            Done::Fence { before, result } => self.on_joined(before, result),
+            DiskDone::Alloc(alloc, result) => self.on_alloc_done(alloc, result),
+            DiskDone::Fence { before, result } => self.on_joined(before, result),
         }
     }
 
@@ -70,7 +70,7 @@ impl Agent {
         self.disk_work.write(alloc, record);
     }
 
-    fn fail_starts(&mut self, starts: Vec<Queued>, failure: &Failure) {
+    fn fail_starts(&mut self, starts: Vec<QueuedAction>, failure: &Failure) {
         for (action, _) in starts {
             let failure = StartFailure { kind: StartFailureKind::Recoverable, message: failure.to_string() };
             match action {
@@ -83,13 +83,13 @@ impl Agent {
 
     fn start(&mut self, of: TaskRef) {
         if let Some(run) = self.node.spec_to_start(of.alloc) {
-            self.runners.start(of, run, self.data.place(of.alloc));
+            self.runners.start(of, run, self.data.paths(of.alloc));
         }
     }
 
     fn recover(&mut self, of: TaskRef) {
         if let Some(alloc) = self.node.alloc(of.alloc) {
-            self.runners.recover(of, alloc.spec().clone(), self.data.place(of.alloc));
+            self.runners.recover(of, alloc.spec().clone(), self.data.paths(of.alloc));
         }
     }
 

@@ -51,7 +51,7 @@ pub struct AgentConfig {
     pub reserved_disk_mb: u32,
     /// Host ports that allocations may not have.
     pub reserved_ports: Vec<u16>,
-    /// What the node has of devices, besides the GPUs that the agent finds itself.
+    /// Devices of the node besides the GPUs that the agent finds itself.
     pub devices: Vec<Device>,
     /// Where it looks for these: the directory that has `proc` and `dev`.
     pub root: PathBuf,
@@ -65,9 +65,9 @@ pub struct AgentConfig {
     pub exec_paths: Vec<PathBuf>,
     /// Whether jobs may give containers the host's network, where they reach all that listens on the host.
     pub host_network: bool,
-    /// Users of containers.
+    /// The ranges of user ids for containers.
     pub user_ids: UserIdsConfig,
-    /// What jobs may add to the rights of containers; see [`crate::drivers::extra_capability`].
+    /// Capabilities that jobs may add to containers; see [`crate::drivers::extra_capability`].
     pub extra_capabilities: Vec<&'static str>,
     /// Networks of allocations.
     pub network: NetworkConfig,
@@ -85,11 +85,11 @@ pub struct AgentConfig {
     pub keeper_command: Vec<String>,
     /// The longest that a task gets between its kill signal and SIGKILL.
     pub kill_timeout_max: Duration,
-    /// How long task events wait for company on their way to the servers.
+    /// How long task events are batched before they are sent to the servers.
     pub update_delay: Duration,
-    /// The log of this process, which is sent to whoever asks a server for it.
+    /// The log of this process, which is streamed to clients through the servers.
     pub log_feed: LogFeed,
-    /// Hears how far the preparing and cleaning up of allocations has come: for tests that end the agent there.
+    /// Called at each step of preparing and cleaning up allocations: for tests that end the agent there.
     pub on_setup: Option<fn(SetupMoment)>,
 }
 

@@ -14,12 +14,12 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::credentials::{Credentials, Renewals};
+use super::credentials::{AgentCredentials, Renewals};
 use super::data_dir::random_number;
 use super::dial_log::{ConnectionEnd, DialLog};
 use super::servers::Servers;
 use crate::backoff::Backoff;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 /// The agent's one session on its connection.
 const SESSION: u32 = 1;
@@ -38,15 +38,15 @@ const READ_BUFFER_BYTES: usize = 64 << 10;
 
 /// The ways into a connection. The session's messages overtake what people wait for: pieces of files, answers, output
 /// of commands.
-pub(super) struct Lines {
+pub(super) struct ConnectionSenders {
     pub(super) session: mpsc::Sender<Up>,
     pub(super) replies: mpsc::Sender<Up>,
 }
 
 /// What the connection sends to the agent.
-pub(super) enum Link {
+pub(super) enum ConnectionEvent {
     /// There is a connection.
-    Up(Lines),
+    Up(ConnectionSenders),
     Message(DownFrame),
     /// There is none any more.
     Down,
@@ -55,70 +55,72 @@ pub(super) enum Link {
 /// Keeps dialing until nobody listens any more.
 pub(super) async fn keep_connected(
     mut servers: Servers,
-    credentials: Credentials,
-    links: mpsc::Sender<Link>,
+    credentials: AgentCredentials,
+    events: mpsc::Sender<ConnectionEvent>,
 ) {
     let (mut retry, mut log) = (Backoff::default(), DialLog::default());
     let (mut patience, since) = (DialPatience::default(), Instant::now());
-    while !links.is_closed()
+    while !events.is_closed()
         && let Some(server) = servers.next(random_number())
     {
-        let mut heard = Heard::of(&server);
+        let mut outcome = DialOutcome::of(&server);
         patience.begin(u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let dialed = Instant::now();
         tracing::debug!(%server, "dialing");
         match dial(&server, &credentials, patience.span()).await {
             Ok((stream, renewals)) => {
                 let revoked = credentials.until_revoked(stream.peer());
-                let Ok(end) = talk(stream, renewals, &links, &mut heard, revoked).await else { return };
+                let Ok(end) = run_session(stream, renewals, &events, &mut outcome, revoked).await else {
+                    return;
+                };
                 // Only a server that speaks is worth dialing again at once.
-                if heard.welcome {
+                if outcome.welcome {
                     retry.reset();
                     servers.reached();
-                    log.let_in(&server);
+                    log.accepted(&server);
                 }
-                if let Some(heartbeat) = heard.heartbeat {
+                if let Some(heartbeat) = outcome.heartbeat {
                     patience.welcomed(u64::try_from(heartbeat.as_nanos()).unwrap_or(u64::MAX));
                 }
-                retry.spread(heard.heartbeat);
-                heard.is_new |= heard.log_end(end, &mut log);
+                retry.spread(outcome.heartbeat);
+                outcome.is_new |= outcome.log_end(end, &mut log);
             }
             Err(failure) => {
-                heard.refusal = dialed.elapsed() < patience.span();
+                outcome.refusal = dialed.elapsed() < patience.span();
                 let why = failure.to_string();
-                heard.is_new = log.is_new(&server, &why);
-                if heard.is_new {
+                outcome.is_new = log.is_new(&server, &why);
+                if outcome.is_new {
                     tracing::warn!(%server, why, "no connection; further attempts are logged when that changes");
                 }
             }
         }
-        if heard.answer || heard.refusal {
+        if outcome.answer || outcome.refusal {
             patience.answered();
         }
-        if links.is_closed() {
+        if events.is_closed() {
             return;
         }
         let random = random_number();
-        let pause = match heard {
-            Heard { refusal_for_good: true, .. } => retry.after_refusal(random),
-            Heard { answer: true, .. } => retry.after_answer(random),
-            Heard { .. } => retry.next_of(servers.count(), random),
+        let pause = match outcome {
+            DialOutcome { refusal_for_good: true, .. } => retry.after_refusal(random),
+            DialOutcome { answer: true, .. } => retry.after_answer(random),
+            DialOutcome { .. } => retry.next_of(servers.count(), random),
         };
-        if heard.refusal_for_good && heard.is_new {
+        if outcome.refusal_for_good && outcome.is_new {
             tracing::warn!(%server, seconds = pause.as_secs(), "refused: no server is dialed before that");
         }
         sleep(pause).await;
     }
 }
 
-pub(super) fn channel() -> (mpsc::Sender<Link>, mpsc::Receiver<Link>) {
+pub(super) fn channel() -> (mpsc::Sender<ConnectionEvent>, mpsc::Receiver<ConnectionEvent>) {
     mpsc::channel(DOWN_MAX)
 }
 
 /// Who does not answer within `patience` is left.
 async fn dial(
     server: &str,
-    credentials: &Credentials,
+    credentials: &AgentCredentials,
     patience: Duration,
 ) -> Result<(Stream, Renewals), Failure> {
     credentials.ready(server).await?;
@@ -131,28 +133,28 @@ async fn dial(
     credentials.shake_hands(stream, server, patience).await.doing(doing)
 }
 
-/// What a server has said on a connection.
+/// What came of dialing a server.
 #[derive(Debug, Default)]
-struct Heard {
-    /// Who says it.
+struct DialOutcome {
+    /// The server's address.
     server: String,
-    /// Anything at all.
+    /// Whether a frame was received.
     answer: bool,
-    /// That there is no connection, at once.
+    /// Whether the connection was refused at once.
     refusal: bool,
-    /// Anything but a refusal.
+    /// Whether a frame other than a refusal was received.
     welcome: bool,
-    /// Why it does not let the agent in, or no longer.
+    /// Why the server refuses the agent, if it does.
     refused: Option<String>,
-    /// That this is not what it said at the last attempt.
+    /// Whether this differs from the last attempt.
     is_new: bool,
-    /// That trying again cannot help.
+    /// Whether trying again cannot help.
     refusal_for_good: bool,
-    /// How often it wants to hear of the node: seldom in a large cluster.
+    /// The interval of heartbeats that the server asks for: long in a large cluster.
     heartbeat: Option<Duration>,
 }
 
-impl Heard {
+impl DialOutcome {
     fn of(server: &str) -> Self {
         Self { server: server.to_owned(), ..Self::default() }
     }
@@ -178,7 +180,7 @@ impl Heard {
         self.welcome = true;
     }
 
-    /// The connection is over: what was not said of it before is logged. Whether there was anything.
+    /// Logs how the connection ended, unless that was logged before. Whether it was logged.
     fn log_end(&self, end: ConnectionEnd, log: &mut DialLog) -> bool {
         let server = self.server.as_str();
         let again = if self.refusal_for_good { "rarely: trying again cannot help by itself" } else { "soon" };
@@ -224,25 +226,25 @@ impl Heard {
 
 /// Carries messages both ways until one side ends, or the server's certificate is revoked. Tells how it ended, in the words of TLS
 /// where that has some: a server that does not want the agent's certificate says so only after the agent took the handshake for done.
-async fn talk(
+async fn run_session(
     stream: Stream,
     renewals: Renewals,
-    links: &mpsc::Sender<Link>,
-    heard: &mut Heard,
+    events: &mpsc::Sender<ConnectionEvent>,
+    outcome: &mut DialOutcome,
     revoked: impl Future<Output = CertificateRevoked>,
-) -> Result<ConnectionEnd, mpsc::error::SendError<Link>> {
+) -> Result<ConnectionEnd, mpsc::error::SendError<ConnectionEvent>> {
     let (session, session_up) = mpsc::channel(SESSION_MAX);
     let (replies, replies_up) = mpsc::channel(REPLIES_MAX);
-    links.send(Link::Up(Lines { session, replies })).await?;
+    events.send(ConnectionEvent::Up(ConnectionSenders { session, replies })).await?;
     let carried = async {
         match stream {
             Stream::Plain(stream) => {
                 let (read, write) = stream.into_split();
-                carry(read, write, (session_up, replies_up, renewals), links, heard).await
+                carry(read, write, (session_up, replies_up, renewals), events, outcome).await
             }
             stream => {
                 let (read, write) = tokio::io::split(stream);
-                carry(read, write, (session_up, replies_up, renewals), links, heard).await
+                carry(read, write, (session_up, replies_up, renewals), events, outcome).await
             }
         }
     };
@@ -250,27 +252,27 @@ async fn talk(
         end = carried => end,
         revoked = revoked => ConnectionEnd::Because(revoked.to_string()),
     };
-    links.send(Link::Down).await?;
+    events.send(ConnectionEvent::Down).await?;
     Ok(end)
 }
 
 async fn carry(
     read: impl AsyncRead + Unpin,
     write: impl AsyncWrite + Unpin,
-    says: (mpsc::Receiver<Up>, mpsc::Receiver<Up>, Renewals),
-    links: &mpsc::Sender<Link>,
-    heard: &mut Heard,
+    outgoing: (mpsc::Receiver<Up>, mpsc::Receiver<Up>, Renewals),
+    events: &mpsc::Sender<ConnectionEvent>,
+    outcome: &mut DialOutcome,
 ) -> ConnectionEnd {
     tokio::select! {
-        end = receive(read, links, heard) => end,
-        () = send(write, says) => ConnectionEnd::LetGo,
+        end = receive(read, events, outcome) => end,
+        () = send(write, outgoing) => ConnectionEnd::Dropped,
     }
 }
 
 async fn receive(
     mut read: impl AsyncRead + Unpin,
-    links: &mpsc::Sender<Link>,
-    heard: &mut Heard,
+    events: &mpsc::Sender<ConnectionEvent>,
+    outcome: &mut DialOutcome,
 ) -> ConnectionEnd {
     let mut buffer = BytesMut::with_capacity(READ_BUFFER_BYTES);
     let mut frame_bytes_max = WELCOME_BYTES_MAX;
@@ -280,10 +282,10 @@ async fn receive(
                 if matches!(frame.message, Some(Down::Welcome(_))) {
                     frame_bytes_max = FRAME_BYTES_MAX;
                 }
-                heard.answer = true;
-                heard.note(&frame);
-                if links.send(Link::Message(frame)).await.is_err() {
-                    return ConnectionEnd::LetGo;
+                outcome.answer = true;
+                outcome.note(&frame);
+                if events.send(ConnectionEvent::Message(frame)).await.is_err() {
+                    return ConnectionEnd::Dropped;
                 }
             }
             Ok(None) => match read.read_buf(&mut buffer).await {
@@ -293,19 +295,19 @@ async fn receive(
                     return berth_tls::explain(&error).map_or(ConnectionEnd::HungUp, ConnectionEnd::Because);
                 }
             },
-            Err(error) => return ConnectionEnd::Because(broken_by(&error, heard)),
+            Err(error) => return ConnectionEnd::Because(broken_by(&error, outcome)),
         }
     }
 }
 
 /// What a frame says that is none. Of who has not let the agent in yet it is the same however often that is dialed.
-fn broken_by(error: &FrameError, heard: &Heard) -> String {
+fn broken_by(error: &FrameError, outcome: &DialOutcome) -> String {
     match error {
         FrameError::Tls => {
             "it speaks TLS, and this agent has no certificate: get it one with `berth server cert agent`".into()
         }
         FrameError::Http => error.to_string(),
-        error if heard.welcome => format!("the server breaks the protocol: {error}"),
+        error if outcome.welcome => format!("the server breaks the protocol: {error}"),
         _ => "it does not speak the protocol of agents: is it another program's port? agents connect to the port of \
               --agent-addr, 4647 by default"
             .into(),
@@ -342,8 +344,8 @@ mod tests {
     #[tokio::test]
     async fn a_port_that_is_not_for_agents_is_named() {
         let why = async |answer: &[u8]| {
-            let (links, _down) = channel();
-            receive(answer, &links, &mut Heard::default()).await.without_a_session()
+            let (events, _down) = channel();
+            receive(answer, &events, &mut DialOutcome::default()).await.without_a_session()
         };
         let http = why(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         assert!(http.contains("this is an HTTP port") && http.contains("4647"), "{http}");

@@ -1,4 +1,4 @@
-//! What the agent shows servers, and whom it takes for one: certificates that an operator has put there, or one that the agent got
+//! How the agent and servers authenticate each other: certificates that an operator has put there, or one that the agent got
 //! for a join token, and renews by itself.
 
 use std::io;
@@ -16,15 +16,15 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::data_dir::{make_dir, random};
-use super::enrolling::{Answer, By, ask};
+use super::enrollment::{EnrollProof, IssuedCertificate, request_certificate};
 use crate::failure::{Failure, PANICKED};
 
 /// In the agent's data directory.
 const DIR: &str = "tls";
 /// Says with which token the agent has joined.
 const JOINED_WITH: &str = "joined-with";
-/// How often the clock is looked at: it may have been set.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// How often the clock is read: it may have been set.
+const CHECK_EVERY: Duration = Duration::from_secs(60);
 /// Between two attempts to renew: at most this, or this part of the certificate's life.
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(300);
 const AGAIN_PARTS: u64 = 24;
@@ -45,42 +45,44 @@ pub fn joined_dir(data_dir: &Path) -> PathBuf {
 
 /// The agent's certificate, as connections use it. Without one, connections are as they are.
 #[derive(Clone, Default)]
-pub(super) struct Credentials(Option<Arc<Own>>);
+pub(super) struct AgentCredentials(Option<Arc<CredentialStore>>);
 
-struct Own {
+struct CredentialStore {
     files: TlsFiles,
     node_id: [u8; 16],
     /// By which servers know the node.
     node_secret: Vec<u8>,
     source: AgentTls,
-    /// The servers whose certificates are not believed.
+    /// The servers whose certificates were revoked.
     revoked: RevokedServers,
     /// None until the agent has joined.
-    current: watch::Sender<Option<Arc<Current>>>,
+    current: watch::Sender<Option<Arc<CurrentTls>>>,
 }
 
-/// What was shown on a connection, and what the agent has got instead since.
-pub(super) struct Renewals(Option<Shown>);
+/// The certificate that was presented on a connection, and renewals of it since.
+pub(super) struct Renewals(Option<PresentedCertificate>);
 
-struct Shown {
-    shown: Arc<Current>,
-    current: watch::Receiver<Option<Arc<Current>>>,
+struct PresentedCertificate {
+    presented: Arc<CurrentTls>,
+    current: watch::Receiver<Option<Arc<CurrentTls>>>,
 }
 
 impl Renewals {
     /// The next certificate that is worth showing on the connection, in DER with those between it and an authority: a connection
     /// ends with the one that was shown. One of another key is not; the agent dials with that once the connection has ended.
     pub async fn next(&mut self) -> Vec<Vec<u8>> {
-        let Some(Shown { shown, current }) = &mut self.0 else { return std::future::pending().await };
+        let Some(PresentedCertificate { presented, current }) = &mut self.0 else {
+            return std::future::pending().await;
+        };
         loop {
             let next = current.borrow_and_update().clone();
             let next = next.filter(|next| {
-                let (next, shown) = (next.held.peer(), shown.held.peer());
-                next.key == shown.key && next.not_after > shown.not_after
+                let (next, presented) = (next.held.peer(), presented.held.peer());
+                next.key == presented.key && next.not_after > presented.not_after
             });
             if let Some(next) = next {
                 let chain = next.held.chain().iter().map(|one| one.to_vec()).collect();
-                *shown = next;
+                *presented = next;
                 return chain;
             }
             if current.changed().await.is_err() {
@@ -90,14 +92,14 @@ impl Renewals {
     }
 }
 
-/// What is used for connections.
-struct Current {
+/// What new connections use.
+struct CurrentTls {
     held: TlsCredentials,
     region: String,
     connector: Connector,
 }
 
-impl Current {
+impl CurrentTls {
     fn new(held: TlsCredentials, files: &TlsFiles, revoked: &RevokedServers) -> Result<Self, Failure> {
         let identity = held.identity();
         let region = identity.region().filter(|region| identity.is_agent(Some(region)));
@@ -123,7 +125,7 @@ fn in_words(error: io::Error) -> io::Error {
     }
 }
 
-impl Credentials {
+impl AgentCredentials {
     /// Reads what there is. An agent that is to join has nothing yet, and one that was away for long nothing that is valid.
     pub fn open(
         source: Option<&AgentTls>,
@@ -137,7 +139,7 @@ impl Credentials {
             AgentTls::Joined(_) => joined_files(data_dir)?,
         };
         let (source, current) = (source.clone(), watch::Sender::default());
-        let own = Own { files, node_id, node_secret, source, revoked, current };
+        let own = CredentialStore { files, node_id, node_secret, source, revoked, current };
         match own.read() {
             Ok(current) => own.use_from_now(current),
             Err(ReadError::Lacking(why)) if own.may_join() => {
@@ -179,41 +181,44 @@ impl Credentials {
         patience: Duration,
     ) -> io::Result<(Stream, Renewals)> {
         let Some(own) = &self.0 else { return Ok((Stream::Plain(stream), Renewals(None))) };
-        own.with_files(Own::refresh).await.map_err(io::Error::other)?;
+        own.with_files(CredentialStore::refresh).await.map_err(io::Error::other)?;
         let current = own.current();
         let current = current.ok_or_else(|| io::Error::other("the agent has no certificate yet"))?;
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
         let shaking = current.connector.connect(stream, server);
         let shaken = timeout(patience, shaking).await.map_err(late)?;
         let stream = shaken.map_err(in_words)?;
-        Ok((stream, Renewals(Some(Shown { shown: current, current: own.current.subscribe() }))))
+        Ok((
+            stream,
+            Renewals(Some(PresentedCertificate { presented: current, current: own.current.subscribe() })),
+        ))
     }
 
     /// Completes once what a server has shown on a connection is revoked; never for one that has shown nothing.
-    pub async fn until_revoked(&self, shown: Option<Peer>) -> CertificateRevoked {
-        let (Some(own), Some(shown)) = (&self.0, shown) else { return std::future::pending().await };
-        own.revoked.until(|revoked| revoked.check(&shown, None)).await
+    pub async fn until_revoked(&self, presented: Option<Peer>) -> CertificateRevoked {
+        let (Some(own), Some(presented)) = (&self.0, presented) else { return std::future::pending().await };
+        own.revoked.until(|revoked| revoked.check(&presented, None)).await
     }
 
     /// Renews the certificate when two thirds of its life are over, for as long as the agent runs. One that an operator renews is
     /// read again and again.
-    pub async fn keep_fresh(self, given: Vec<String>, learned: watch::Receiver<Vec<String>>) {
+    pub async fn keep_renewed(self, given: Vec<String>, learned: watch::Receiver<Vec<String>>) {
         let Some(own) = self.0 else { return };
         if matches!(own.source, AgentTls::Files(_)) {
             loop {
-                sleep(LOOK_EVERY).await;
-                if let Err(failure) = own.with_files(Own::refresh).await {
+                sleep(CHECK_EVERY).await;
+                if let Err(failure) = own.with_files(CredentialStore::refresh).await {
                     tracing::warn!(%failure, "the certificate that was read before is used on");
                 }
             }
         }
         loop {
             let Some(due_in) = own.renewal_due_in() else {
-                sleep(LOOK_EVERY.min(Duration::from_secs(1))).await;
+                sleep(CHECK_EVERY.min(Duration::from_secs(1))).await;
                 continue;
             };
             if !due_in.is_zero() {
-                sleep(due_in.min(LOOK_EVERY)).await;
+                sleep(due_in.min(CHECK_EVERY)).await;
                 continue;
             }
             let mut servers = learned.borrow().clone();
@@ -239,22 +244,22 @@ enum ReadError {
     Wrong(Failure),
 }
 
-impl Own {
-    fn current(&self) -> Option<Arc<Current>> {
+impl CredentialStore {
+    fn current(&self) -> Option<Arc<CurrentTls>> {
         self.current.borrow().clone()
     }
 
-    fn use_from_now(&self, current: Current) {
+    fn use_from_now(&self, current: CurrentTls) {
         self.current.send_replace(Some(Arc::new(current)));
     }
 
-    fn read(&self) -> Result<Current, ReadError> {
+    fn read(&self) -> Result<CurrentTls, ReadError> {
         let is_joined = matches!(self.source, AgentTls::Joined(_));
         if is_joined && !self.files.cert.exists() {
             return Err(ReadError::Lacking("it has no certificate yet".to_owned()));
         }
         match TlsCredentials::load(&self.files) {
-            Ok(held) => Current::new(held, &self.files, &self.revoked).map_err(ReadError::Wrong),
+            Ok(held) => CurrentTls::new(held, &self.files, &self.revoked).map_err(ReadError::Wrong),
             Err(error @ TlsError::Expired { .. }) if is_joined => Err(ReadError::Lacking(error.to_string())),
             Err(error) => Err(ReadError::Wrong(unusable(error))),
         }
@@ -322,18 +327,26 @@ impl Own {
         let current = current.ok_or_else(|| Failure::other("renew the certificate", "there is none"))?;
         let expected = ExpectedPeer::Server(current.region.clone());
         let connector = Connector::renewing(&current.held, expected, &self.revoked).map_err(unusable)?;
-        self.enroll(server, &connector, By::Certificate(self.node_secret.clone())).await
+        self.enroll(server, &connector, EnrollProof::Certificate(self.node_secret.clone())).await
     }
 
     /// Asks a server for a certificate, and keeps it. The key is on disk before it is asked for: whoever is killed meanwhile asks
     /// again for the same, and a join token that was spent for it is still good for it.
-    async fn enroll(self: &Arc<Self>, server: &str, connector: &Connector, by: By) -> Result<(), Failure> {
+    async fn enroll(
+        self: &Arc<Self>,
+        server: &str,
+        connector: &Connector,
+        by: EnrollProof,
+    ) -> Result<(), Failure> {
         let key = self.with_files(Self::key).await??;
-        let answer = ask(server, connector, by, self.node_id, &key).await?;
+        let answer = request_certificate(server, connector, by, self.node_id, &key).await?;
         self.with_files(move |own| own.keep(&answer)).await?
     }
 
-    fn keep(&self, Answer { certificate, authorities }: &Answer) -> Result<(), Failure> {
+    fn keep(
+        &self,
+        IssuedCertificate { certificate, authorities }: &IssuedCertificate,
+    ) -> Result<(), Failure> {
         let authorities: String = authorities.iter().map(|one| encode(CERTIFICATE, one)).collect();
         // First whom to believe: with a new authority and the old certificate the agent still gets in.
         berth_tls::replace_file(&self.files.ca, &authorities).map_err(unusable)?;
@@ -348,7 +361,7 @@ impl Own {
 
     async fn join(self: &Arc<Self>, server: &str, code: JoinCode) -> Result<(), Failure> {
         let connector = Connector::joining(code.authority, &self.revoked).map_err(unusable)?;
-        self.enroll(server, &connector, By::Token(code.secret.to_vec())).await?;
+        self.enroll(server, &connector, EnrollProof::Token(code.secret.to_vec())).await?;
         let mark_now = move |own: &Self| berth_tls::replace_file(&own.joined_with(), &mark(&code));
         self.with_files(mark_now).await?.map_err(unusable)?;
         tracing::info!(server, "the agent has joined");

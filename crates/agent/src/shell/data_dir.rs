@@ -13,7 +13,7 @@ use nix::fcntl::{Flock, FlockArg};
 
 use super::servers;
 use crate::dirs::remove_tree;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::lifecycle::AllocRecord;
 use crate::paths::AllocPaths;
 use crate::{disk, proc};
@@ -22,8 +22,8 @@ use crate::{disk, proc};
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(1);
 
 const NODE_RECORD: &str = "node";
-/// When a server was last heard of, in digits.
-const HEARD: &str = "heard";
+/// The file with the time of the last contact with a server, in digits.
+const LAST_CONTACT: &str = "heard";
 const FENCE_RECORD: &str = "fence";
 const SERVERS_RECORD: &str = "servers";
 const META_RECORD: &str = "meta";
@@ -57,7 +57,7 @@ pub(crate) struct FenceRecord {
     pub(crate) index: u64,
 }
 
-/// The servers of the node's cluster, as they said last who they are.
+/// The servers of the node's cluster, as they last reported themselves.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct ServersRecord {
     /// Where they take agents, as HOST:PORT.
@@ -107,7 +107,7 @@ impl DataDir {
         self.path.join("images")
     }
 
-    pub(crate) fn place(&self, alloc: AllocId) -> AllocPaths {
+    pub(crate) fn paths(&self, alloc: AllocId) -> AllocPaths {
         AllocPaths::new(&self.path, alloc)
     }
 
@@ -141,7 +141,7 @@ impl DataDir {
         let cluster_id = fence.cluster.map_or(Vec::new(), |cluster| cluster.0.to_vec());
         let record = FenceRecord { cluster_id, term: fence.term, index: fence.index };
         disk::write(&self.path, FENCE_RECORD, &record)?;
-        // For the next one: what is removed makes room, and waits for it. This one is kept whatever comes of that.
+        // For the next one: what is removed frees disk space, and waits for it. This one is stored whatever comes of that.
         if let Err(failure) = disk::reserve(&self.path, FENCE_RECORD) {
             tracing::warn!(%failure, "on a full disk it is not kept how far the desired state has come");
         }
@@ -160,7 +160,7 @@ impl DataDir {
     }
 
     /// Keeps them, for the next run.
-    pub(crate) fn keep_servers(&self, record: &ServersRecord) {
+    pub(crate) fn write_servers(&self, record: &ServersRecord) {
         if let Err(failure) = disk::write(&self.path, SERVERS_RECORD, record) {
             tracing::warn!(%failure, "an agent that is started again knows only the servers that it is given");
         }
@@ -173,20 +173,20 @@ impl DataDir {
     }
 
     /// Keeps it, for the next run.
-    pub(crate) fn keep_meta(&self, dynamic: Vec<DynamicMeta>) -> Result<(), Failure> {
+    pub(crate) fn write_meta(&self, dynamic: Vec<DynamicMeta>) -> Result<(), Failure> {
         disk::write(&self.path, META_RECORD, &MetaRecord { dynamic })
     }
 
-    /// When a server was last heard of by an earlier run of the agent, nanoseconds since the Unix epoch; 0 where that is
+    /// When an earlier run of the agent last had contact with a server, nanoseconds since the Unix epoch; 0 where that is
     /// not known.
-    pub(crate) fn heard_ns(&self) -> u64 {
-        let text = fs::read_to_string(self.path.join(HEARD)).unwrap_or_default();
+    pub(crate) fn last_contact_ns(&self) -> u64 {
+        let text = fs::read_to_string(self.path.join(LAST_CONTACT)).unwrap_or_default();
         text.trim().parse().unwrap_or(0)
     }
 
     /// It is only ever a little out of date: what cannot be written now is written a moment later.
-    pub(crate) fn keep_heard(&self, at_ns: u64) {
-        if let Err(error) = fs::write(self.path.join(HEARD), at_ns.to_string()) {
+    pub(crate) fn write_last_contact(&self, at_ns: u64) {
+        if let Err(error) = fs::write(self.path.join(LAST_CONTACT), at_ns.to_string()) {
             tracing::warn!(%error, "could not keep when a server was last heard of");
         }
     }
@@ -196,15 +196,16 @@ impl DataDir {
     pub(crate) fn write(&self, records: &[(AllocId, Box<AllocRecord>)]) -> Vec<Result<(), Failure>> {
         let mut is_new = false;
         let unnamed = records.iter().map(|(alloc, record)| {
-            let root = self.place(*alloc).root().to_owned();
+            let root = self.paths(*alloc).root().to_owned();
             if !root.exists() {
                 make_dir(&root, 0o700)?;
                 is_new = true;
             }
-            disk::Unnamed::write(&root, ALLOC_RECORD, &**record)
+            disk::UnnamedRecord::write(&root, ALLOC_RECORD, &**record)
         });
-        let unnamed: Vec<Result<disk::Unnamed, Failure>> = unnamed.collect();
-        let synced = disk::together(&unnamed, |record| record.as_ref().map_or(Ok(()), disk::Unnamed::sync));
+        let unnamed: Vec<Result<disk::UnnamedRecord, Failure>> = unnamed.collect();
+        let synced =
+            disk::in_parallel(&unnamed, |record| record.as_ref().map_or(Ok(()), disk::UnnamedRecord::sync));
         // All are on disk before the first gets its name.
         let named = unnamed.into_iter().zip(synced).map(|(record, synced)| {
             let record = record?;
@@ -215,10 +216,10 @@ impl DataDir {
         let listed = || if is_new { disk::sync_dir(&allocs) } else { Ok(()) };
         let listed = listed().map_err(|error| error.to_string());
         let sync_root = |(alloc, _): &(AllocId, Box<AllocRecord>)| {
-            let place = self.place(*alloc);
-            disk::sync_dir(place.root()).doing(|| format!("write {}", place.root().display()))
+            let paths = self.paths(*alloc);
+            disk::sync_dir(paths.root()).doing(|| format!("write {}", paths.root().display()))
         };
-        let done = named.into_iter().zip(disk::together(records, sync_root)).map(|(named, synced)| {
+        let done = named.into_iter().zip(disk::in_parallel(records, sync_root)).map(|(named, synced)| {
             named.and(synced)?;
             listed.clone().map_err(|error| Failure::other("write the list of allocations", error))
         });
@@ -246,12 +247,12 @@ impl DataDir {
     /// Puts an allocation's directory where everything is removed, sooner or later, by [`Self::remove_set_out`]. A crash
     /// leaves it in one of the two places.
     pub(crate) fn set_out(&self, alloc: AllocId) -> Result<(), Failure> {
-        let place = self.place(alloc);
-        let doing = || format!("remove {}", place.root().display());
+        let paths = self.paths(alloc);
+        let doing = || format!("remove {}", paths.root().display());
         let target = (0..).map(|number: u64| self.path.join(REMOVED_DIR).join(format!("{alloc}.{number}")));
         let target = target.into_iter().find(|target| !target.exists());
         let target = target.ok_or_else(|| Failure::other(doing(), "there is no name left"))?;
-        match fs::rename(place.root(), &target) {
+        match fs::rename(paths.root(), &target) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Failure::new(doing(), error)),
             _ => Ok(()),
         }
@@ -267,7 +268,7 @@ impl DataDir {
         }
     }
 
-    /// Keeps the directory of an allocation whose record cannot be read, for people to look into.
+    /// Keeps the directory of an allocation whose record cannot be read, for inspection.
     pub(crate) fn set_aside(&self, dir: &Path) -> Result<PathBuf, Failure> {
         let doing = || format!("set {} aside", dir.display());
         let name = dir.file_name().ok_or_else(|| Failure::other(doing(), "it has no name"))?;
@@ -349,14 +350,14 @@ mod tests {
             addresses: addresses.iter().map(|address| (*address).to_owned()).collect(),
             revoked: vec![RevokedServer { name: "s1".into(), at_secs: 7 }],
         };
-        data.keep_servers(&known(&["a:1", "b:2"]));
+        data.write_servers(&known(&["a:1", "b:2"]));
         assert_eq!(data.servers(), known(&["a:1", "b:2"]));
         let file = dir.path().join(SERVERS_RECORD);
         let mut bytes = fs::read(&file).expect("bytes");
         *bytes.last_mut().expect("some") ^= 1;
         fs::write(&file, bytes).expect("written");
         assert_eq!(data.servers(), ServersRecord::default());
-        data.keep_servers(&known(&["c:3"]));
+        data.write_servers(&known(&["c:3"]));
         assert_eq!(data.servers(), known(&["c:3"]));
     }
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::interpolate::{Names, TASK_BYTES_MAX};
 use crate::artifacts::lands;
-use crate::drivers::Base;
+use crate::drivers::RootFs;
 use crate::secrets::NO_SECRETS;
 use crate::volumes::destination;
 
@@ -61,12 +61,12 @@ proptest! {
             attributes: [("z".to_owned(), z)].into(),
             ..NodeSpec::default()
         };
-        let (env, room) = (BTreeMap::from([("NOMAD_META_y".to_owned(), y)]), Cell::new(TASK_BYTES_MAX));
-        let names = Names { node_id: "id", node: &node, env: &env, secrets: &NO_SECRETS, room: &room };
+        let (env, bytes_left) = (BTreeMap::from([("NOMAD_META_y".to_owned(), y)]), Cell::new(TASK_BYTES_MAX));
+        let names = Names { node_id: "id", node: &node, env: &env, secrets: &NO_SECRETS, bytes_left: &bytes_left };
         let text: String = texts.into_iter().flat_map(|(text, name)| [text, name.to_owned()]).collect();
         let Ok(replaced) = names.replace(&text) else { return Ok(()) };
-        let base = if in_container { Base::Container } else { Base::Host };
-        if let Ok((top, rest)) = lands(&replaced, base, Path::new(TASK_DIR), Path::new(SHARED_DIR)) {
+        let root_fs = if in_container { RootFs::Container } else { RootFs::Host };
+        if let Ok((top, rest)) = lands(&replaced, root_fs, Path::new(TASK_DIR), Path::new(SHARED_DIR)) {
             prop_assert!(is_below(&rest), "{:?} leads to {:?}", replaced, rest);
             let is_shared = top == Path::new(SHARED_DIR);
             prop_assert!(is_shared || top == Path::new(TASK_DIR));

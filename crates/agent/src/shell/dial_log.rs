@@ -13,7 +13,7 @@ pub(super) enum ConnectionEnd {
     /// The other side closed it, or the network did.
     HungUp,
     /// The agent closed it.
-    LetGo,
+    Dropped,
     /// What is wrong with it.
     Because(String),
 }
@@ -25,7 +25,7 @@ impl ConnectionEnd {
                     --agent-addr, 4647 by default";
         match self {
             Self::HungUp => format!("it hangs up without an answer: {port}"),
-            Self::LetGo => format!("it takes the connection and does not answer: {port}"),
+            Self::Dropped => format!("it takes the connection and does not answer: {port}"),
             Self::Because(why) => why,
         }
     }
@@ -49,7 +49,7 @@ impl DialLog {
     }
 
     /// A server has let the agent in: whatever keeps it out next is new.
-    pub(super) fn let_in(&mut self, server: &str) {
+    pub(super) fn accepted(&mut self, server: &str) {
         self.0.remove(server);
     }
 }
@@ -64,7 +64,7 @@ mod tests {
         assert!(log.is_new("a:1", "http") && log.is_new("b:1", "http"));
         assert!(!log.is_new("a:1", "http"));
         assert!(log.is_new("a:1", "tls") && log.is_new("a:1", "http"));
-        log.let_in("a:1");
+        log.accepted("a:1");
         assert!(log.is_new("a:1", "http") && !log.is_new("b:1", "http"));
         for at in 0..REMEMBERED_MAX {
             log.is_new(&at.to_string(), "http");

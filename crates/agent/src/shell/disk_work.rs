@@ -9,17 +9,17 @@ use berth_api::agent::{AllocId, AllocStatus, Fence};
 use tokio::sync::mpsc;
 
 use super::data_dir::{DataDir, ServersRecord};
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::lifecycle::{Action, AllocRecord};
 
 /// Actions that wait for the disk before the agent takes in nothing more.
 const WAITING_MAX: usize = 10_000;
 
 /// Allocations that are written or removed together; each record is an open file meanwhile.
-const TOGETHER_MAX: usize = 64;
+const BATCH_MAX: usize = 64;
 
 /// What is to be done on the disk.
-enum Work {
+enum DiskTask {
     Write(AllocId, Box<AllocRecord>),
     /// And the position of the desired state that said so.
     Remove(AllocId, Fence),
@@ -28,17 +28,17 @@ enum Work {
         fence: Fence,
         before: Fence,
     },
-    /// When a server was last heard of: nobody waits for that.
-    Heard(u64),
-    /// Where the servers of the node's cluster take agents: nobody waits for that either.
+    /// The time of the last contact with a server: nothing waits for that.
+    LastContact(u64),
+    /// Where the servers of the node's cluster take agents: nothing waits for that either.
     Servers(ServersRecord),
 }
 
-/// An action that waits, and the status that a report tells: the one of the moment when it was decided on.
-pub(super) type Queued = (Action, Option<AllocStatus>);
+/// A queued action, and the status to report: that of the moment when it was decided on.
+pub(super) type QueuedAction = (Action, Option<AllocStatus>);
 
-/// What came of it.
-pub(super) enum Done {
+/// The result of a [`DiskTask`].
+pub(super) enum DiskDone {
     /// What was to be done for an allocation.
     Alloc(AllocId, Result<(), Failure>),
     /// Which cluster the node belongs to is on disk, or is what it was before.
@@ -48,17 +48,17 @@ pub(super) enum Done {
 /// The disk's worker, and the actions of each allocation that wait for it. An allocation has at most one piece of work
 /// under way, so that what is queued is bounded by the node's allocations.
 pub(super) struct DiskWork {
-    work: Sender<Work>,
-    waiting: BTreeMap<AllocId, VecDeque<Queued>>,
-    waiting_actions: usize,
-    keeps_fence: bool,
+    work: Sender<DiskTask>,
+    waiting: BTreeMap<AllocId, VecDeque<QueuedAction>>,
+    queued_actions: usize,
+    writes_fence: bool,
 }
 
 impl DiskWork {
     /// Starts the workers. They end, and let go of the directory, once this is dropped and all is written.
-    pub(super) fn start(data: Arc<DataDir>) -> Result<(Self, mpsc::UnboundedReceiver<Done>), Failure> {
+    pub(super) fn start(data: Arc<DataDir>) -> Result<(Self, mpsc::UnboundedReceiver<DiskDone>), Failure> {
         let (work, todo) = channel();
-        let (done, news) = mpsc::unbounded_channel();
+        let (done, completions) = mpsc::unbounded_channel();
         let (poke, pokes) = sync_channel(1);
         let remover = data.clone();
         let doing = || "start the disk's workers".to_owned();
@@ -70,12 +70,12 @@ impl DiskWork {
             .name("disk-write".into())
             .spawn(move || work_off(&data, &todo, &done, &poke))
             .doing(doing)?;
-        Ok((Self { work, waiting: BTreeMap::new(), waiting_actions: 0, keeps_fence: false }, news))
+        Ok((Self { work, waiting: BTreeMap::new(), queued_actions: 0, writes_fence: false }, completions))
     }
 
-    /// Whether more may be taken in: there is room for what it asks of the disk, and it is known for which cluster.
-    pub(super) fn has_room(&self) -> bool {
-        self.waiting_actions < WAITING_MAX && !self.keeps_fence
+    /// Whether more events may be handled: the queue has capacity for their writes, and the cluster is known.
+    pub(super) fn accepts_work(&self) -> bool {
+        self.queued_actions < WAITING_MAX && !self.writes_fence
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -88,10 +88,10 @@ impl DiskWork {
     }
 
     /// Queues an action behind the work of its allocation.
-    pub(super) fn queue(&mut self, alloc: AllocId, queued: Queued) {
+    pub(super) fn queue(&mut self, alloc: AllocId, queued: QueuedAction) {
         let waiting = self.waiting.entry(alloc).or_default();
         match (waiting.back_mut(), queued) {
-            // The later report tells what the earlier one would have.
+            // The later report includes what the earlier one would have reported.
             (
                 Some((Action::Report { urgent: before, .. }, known)),
                 (Action::Report { urgent, .. }, status),
@@ -101,102 +101,102 @@ impl DiskWork {
             }
             (_, queued) => {
                 waiting.push_back(queued);
-                self.waiting_actions += 1;
+                self.queued_actions += 1;
             }
         }
     }
 
     pub(super) fn write(&mut self, alloc: AllocId, record: AllocRecord) {
-        self.begin(alloc, Work::Write(alloc, Box::new(record)));
+        self.begin(alloc, DiskTask::Write(alloc, Box::new(record)));
     }
 
     pub(super) fn remove(&mut self, alloc: AllocId, fence: Fence) {
-        self.begin(alloc, Work::Remove(alloc, fence));
+        self.begin(alloc, DiskTask::Remove(alloc, fence));
     }
 
     pub(super) fn keep_fence(&mut self, fence: Fence, before: Fence) {
-        self.keeps_fence = true;
-        let _ = self.work.send(Work::Fence { fence, before });
+        self.writes_fence = true;
+        let _ = self.work.send(DiskTask::Fence { fence, before });
     }
 
-    pub(super) fn keep_heard(&self, at_ns: u64) {
-        let _ = self.work.send(Work::Heard(at_ns));
+    pub(super) fn write_last_contact(&self, at_ns: u64) {
+        let _ = self.work.send(DiskTask::LastContact(at_ns));
     }
 
-    pub(super) fn keep_servers(&self, record: ServersRecord) {
-        let _ = self.work.send(Work::Servers(record));
+    pub(super) fn write_servers(&self, record: ServersRecord) {
+        let _ = self.work.send(DiskTask::Servers(record));
     }
 
-    pub(super) fn fence_is_kept(&mut self) {
-        self.keeps_fence = false;
+    pub(super) fn fence_is_written(&mut self) {
+        self.writes_fence = false;
     }
 
-    fn begin(&mut self, alloc: AllocId, work: Work) {
+    fn begin(&mut self, alloc: AllocId, work: DiskTask) {
         self.waiting.entry(alloc).or_default();
         // The worker lives as long as this does.
         let _ = self.work.send(work);
     }
 
     /// An allocation's work is done: what waited for it.
-    pub(super) fn take(&mut self, alloc: AllocId) -> VecDeque<Queued> {
+    pub(super) fn take(&mut self, alloc: AllocId) -> VecDeque<QueuedAction> {
         let waiting = self.waiting.remove(&alloc).unwrap_or_default();
-        self.waiting_actions -= waiting.len();
+        self.queued_actions -= waiting.len();
         waiting
     }
 }
 
 fn work_off(
     data: &DataDir,
-    todo: &Receiver<Work>,
-    done: &mpsc::UnboundedSender<Done>,
+    todo: &Receiver<DiskTask>,
+    done: &mpsc::UnboundedSender<DiskDone>,
     poke: &SyncSender<()>,
 ) {
-    // A poke that is there already will do: it makes the remover look at all there is.
-    let tell_remover = || {
+    // A pending wake-up is enough: it makes the remover process all there is.
+    let wake_remover = || {
         let _ = poke.try_send(());
     };
-    tell_remover();
-    let (mut next, mut kept) = (None, None);
+    wake_remover();
+    let (mut next, mut fence_on_disk) = (None, None);
     while let Some(work) = next.take().or_else(|| todo.recv().ok()) {
         match work {
-            Work::Heard(at_ns) => data.keep_heard(at_ns),
-            Work::Servers(record) => data.keep_servers(&record),
-            Work::Write(alloc, record) => {
+            DiskTask::LastContact(at_ns) => data.write_last_contact(at_ns),
+            DiskTask::Servers(record) => data.write_servers(&record),
+            DiskTask::Write(alloc, record) => {
                 let mut records = vec![(alloc, record)];
-                next = take_more(todo, &mut records, |work| match work {
-                    Work::Write(alloc, record) => Ok((alloc, record)),
+                next = take_batch(todo, &mut records, |work| match work {
+                    DiskTask::Write(alloc, record) => Ok((alloc, record)),
                     other => Err(other),
                 });
                 for ((alloc, _), written) in records.iter().zip(data.write(&records)) {
-                    let _ = done.send(Done::Alloc(*alloc, written));
+                    let _ = done.send(DiskDone::Alloc(*alloc, written));
                 }
             }
-            Work::Remove(alloc, fence) => {
+            DiskTask::Remove(alloc, fence) => {
                 let mut removed = vec![(alloc, fence)];
-                next = take_more(todo, &mut removed, |work| match work {
-                    Work::Remove(alloc, fence) => Ok((alloc, fence)),
+                next = take_batch(todo, &mut removed, |work| match work {
+                    DiskTask::Remove(alloc, fence) => Ok((alloc, fence)),
                     other => Err(other),
                 });
-                for (alloc, set_out) in set_out(data, &removed, &mut kept) {
-                    let _ = done.send(Done::Alloc(alloc, set_out));
+                for (alloc, set_out) in set_out(data, &removed, &mut fence_on_disk) {
+                    let _ = done.send(DiskDone::Alloc(alloc, set_out));
                 }
-                tell_remover();
+                wake_remover();
             }
-            Work::Fence { fence, before } => {
-                kept = None;
-                let _ = done.send(Done::Fence { before, result: data.keep_fence(fence) });
+            DiskTask::Fence { fence, before } => {
+                fence_on_disk = None;
+                let _ = done.send(DiskDone::Fence { before, result: data.keep_fence(fence) });
             }
         }
     }
 }
 
 /// Takes what else waits of the same kind, so that the disk is waited for once; answers with the first work that is another.
-fn take_more<T>(
-    todo: &Receiver<Work>,
+fn take_batch<T>(
+    todo: &Receiver<DiskTask>,
     taken: &mut Vec<T>,
-    is_such: impl Fn(Work) -> Result<T, Work>,
-) -> Option<Work> {
-    while taken.len() < TOGETHER_MAX {
+    is_such: impl Fn(DiskTask) -> Result<T, DiskTask>,
+) -> Option<DiskTask> {
+    while taken.len() < BATCH_MAX {
         match is_such(todo.try_recv().ok()?) {
             Ok(one) => taken.push(one),
             Err(other) => return Some(other),
@@ -210,14 +210,14 @@ fn take_more<T>(
 fn set_out(
     data: &DataDir,
     removed: &[(AllocId, Fence)],
-    kept: &mut Option<Fence>,
+    fence_on_disk: &mut Option<Fence>,
 ) -> Vec<(AllocId, Result<(), Failure>)> {
     let last = removed.last().map(|(_, fence)| *fence);
-    if *kept != last
+    if *fence_on_disk != last
         && let Some(fence) = last
     {
         match data.keep_fence(fence) {
-            Ok(()) => *kept = last,
+            Ok(()) => *fence_on_disk = last,
             // Nothing else would ever make room again.
             Err(failure) if failure.is_full() => {
                 tracing::warn!(%failure, "allocations are removed all the same")

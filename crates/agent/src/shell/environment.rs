@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use berth_api::agent::{DeviceGrantSpec, GroupSpec, NodeSpec, TaskSpec};
 
-use crate::drivers::{Base, Given};
+use crate::drivers::{RootFs, TaskShare};
 use crate::lifecycle::RunSpec;
 use crate::paths::AllocPaths;
 
@@ -13,12 +13,12 @@ use crate::paths::AllocPaths;
 const INHERITED: [&str; 8] = ["PATH", "HOME", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL"];
 
 /// Where a task sees its directories: (shared, local, secrets).
-fn dirs(base: Base, place: &AllocPaths, task: &str) -> [String; 3] {
-    match base {
-        Base::Container => ["/alloc", "/local", "/secrets"].map(str::to_owned),
-        Base::Host => {
-            let task = place.task_dir(task);
-            [place.shared_dir(), task.join("local"), task.join("secrets")]
+fn dirs(root_fs: RootFs, paths: &AllocPaths, task: &str) -> [String; 3] {
+    match root_fs {
+        RootFs::Container => ["/alloc", "/local", "/secrets"].map(str::to_owned),
+        RootFs::Host => {
+            let task = paths.task_dir(task);
+            [paths.shared_dir(), task.join("local"), task.join("secrets")]
                 .map(|dir| dir.to_string_lossy().into_owned())
         }
     }
@@ -28,17 +28,17 @@ fn dirs(base: Base, place: &AllocPaths, task: &str) -> [String; 3] {
 pub(crate) fn environment(
     run: &RunSpec,
     task: &TaskSpec,
-    given: &Given,
-    place: &AllocPaths,
-    base: Base,
+    share: &TaskShare,
+    paths: &AllocPaths,
+    root_fs: RootFs,
     node: &NodeSpec,
 ) -> BTreeMap<String, String> {
     let group = &*run.group;
-    let mut env = inherited(base);
+    let mut env = inherited(root_fs);
     let mut set = |name: &str, value: String| {
         env.insert(format!("NOMAD_{name}"), value);
     };
-    let [alloc_dir, task_dir, secrets_dir] = dirs(base, place, &task.name);
+    let [alloc_dir, task_dir, secrets_dir] = dirs(root_fs, paths, &task.name);
     set("ALLOC_ID", run.alloc.to_string());
     set("SHORT_ALLOC_ID", run.alloc.to_string()[..8].into());
     set("ALLOC_NAME", format!("{}.{}[{}]", group.job_id, group.group, run.name_index));
@@ -53,7 +53,7 @@ pub(crate) fn environment(
     set("NAMESPACE", group.namespace.clone());
     set("REGION", group.region.clone());
     set("DC", node.datacenter.clone());
-    set("CPU_LIMIT", given.cpu_mhz.to_string());
+    set("CPU_LIMIT", share.cpu_mhz.to_string());
     set("MEMORY_LIMIT", task.memory_mb.to_string());
     if task.memory_max_mb > 0 {
         set("MEMORY_MAX_LIMIT", task.memory_max_mb.to_string());
@@ -64,7 +64,7 @@ pub(crate) fn environment(
         let host_ip = port.address(&node.host_ip).unwrap_or_default().to_owned();
         set(&format!("IP_{label}"), host_ip.clone());
         set(&format!("HOST_PORT_{label}"), port.host_port.to_string());
-        let mapped = (base == Base::Container || run.is_bridged()) && port.to != 0;
+        let mapped = (root_fs == RootFs::Container || run.is_bridged()) && port.to != 0;
         let own = if mapped { port.to } else { port.host_port };
         let address = format!("{host_ip}:{}", port.host_port);
         set(&format!("PORT_{label}"), own.to_string());
@@ -73,8 +73,8 @@ pub(crate) fn environment(
         set(&format!("HOST_ADDR_{label}"), address);
         set(&format!("HOST_IP_{label}"), host_ip);
     }
-    if !given.cores.is_empty() {
-        set("CPU_CORES", given.cores.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
+    if !share.cores.is_empty() {
+        set("CPU_CORES", share.cores.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
     }
     for (key, value) in labels(group, task) {
         set(&format!("META_{}", env_name(key)), value.clone());
@@ -82,7 +82,7 @@ pub(crate) fn environment(
     }
     let devices = run.devices.iter().find(|devices| devices.task == task.name);
     env.extend(
-        devices.into_iter().flat_map(|devices| device_variables(&devices.grants, &given.device_files)),
+        devices.into_iter().flat_map(|devices| device_variables(&devices.grants, &share.device_files)),
     );
     env
 }
@@ -91,14 +91,14 @@ pub(crate) fn environment(
 /// thousandths, `GPU-1:400`; `BERTH_DEVICE_FILES`, as `/dev/nvidiactl,/dev/nvidia0`; and for GPUs of Nvidia the variables
 /// by which its libraries know which ones are theirs.
 fn device_variables(grants: &[DeviceGrantSpec], files: &[PathBuf]) -> BTreeMap<String, String> {
-    let told = |grant: &DeviceGrantSpec| {
+    let describe = |grant: &DeviceGrantSpec| {
         let share = if grant.milli_each < 1000 { format!(":{}", grant.milli_each) } else { String::new() };
         let ids: Vec<String> = grant.ids.iter().map(|id| format!("{id}{share}")).collect();
         format!("{}={}", grant.device, ids.join(","))
     };
     let mut variables = BTreeMap::new();
     if !grants.is_empty() {
-        let all: Vec<String> = grants.iter().map(told).collect();
+        let all: Vec<String> = grants.iter().map(describe).collect();
         variables.insert("BERTH_DEVICE_IDS".to_owned(), all.join(";"));
     }
     let nvidia = grants.iter().filter(|grant| grant.device.starts_with("nvidia/gpu/"));
@@ -115,11 +115,11 @@ fn device_variables(grants: &[DeviceGrantSpec], files: &[PathBuf]) -> BTreeMap<S
     variables
 }
 
-fn inherited(base: Base) -> BTreeMap<String, String> {
-    match base {
+fn inherited(root_fs: RootFs) -> BTreeMap<String, String> {
+    match root_fs {
         // What its image says is not known here.
-        Base::Container => BTreeMap::new(),
-        Base::Host => INHERITED
+        RootFs::Container => BTreeMap::new(),
+        RootFs::Host => INHERITED
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
             .collect(),
@@ -188,11 +188,12 @@ mod tests {
             updated: false,
         };
         let task = TaskSpec { name: "nginx".into(), cpu_mhz: 100, memory_mb: 300, ..TaskSpec::default() };
-        let place = AllocPaths::new(Path::new("/data"), run.alloc);
+        let paths = AllocPaths::new(Path::new("/data"), run.alloc);
         let files = ["/dev/nvidiactl", "/dev/nvidia0"].map(PathBuf::from).into();
-        let given = Given { cpu_mhz: 4_000, cores: vec![2, 3], device_files: files, ..Given::default() };
+        let share =
+            TaskShare { cpu_mhz: 4_000, cores: vec![2, 3], device_files: files, ..TaskShare::default() };
         let node = NodeSpec { datacenter: "dc1".into(), host_ip: "10.0.0.1".into(), ..NodeSpec::default() };
-        let env = environment(&run, &task, &given, &place, Base::Container, &node);
+        let env = environment(&run, &task, &share, &paths, RootFs::Container, &node);
         let lines: Vec<_> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
         expect![[r#"
             BERTH_DEVICE_FILES=/dev/nvidiactl,/dev/nvidia0
@@ -226,7 +227,7 @@ mod tests {
             NOMAD_TASK_NAME=nginx
             NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2,GPU-3"#]]
         .assert_eq(&lines.join("\n"));
-        let host = environment(&run, &task, &given, &place, Base::Host, &node);
+        let host = environment(&run, &task, &share, &paths, RootFs::Host, &node);
         assert_eq!(
             host["NOMAD_TASK_DIR"],
             "/data/allocs/11111111-1111-1111-1111-111111111111/tasks/nginx/local"

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use berth_api::agent::AllocId;
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::keeper::plan::StartRecord;
 use crate::lifecycle::RunSpec;
 use crate::network::{Mapping, Networks};
@@ -20,7 +20,7 @@ use crate::paths::AllocPaths;
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Allocations whose ports have been looked at; locked while that is done, so that no task of one is faster.
+/// Allocations whose ports were checked; locked during a check, so that no task starts before it is done.
 #[derive(Debug, Default)]
 pub(super) struct HostPorts(Mutex<BTreeSet<AllocId>>);
 
@@ -30,7 +30,7 @@ impl HostPorts {
     pub(super) fn take(
         &self,
         run: &RunSpec,
-        place: &AllocPaths,
+        paths: &AllocPaths,
         host_ip: &str,
         networks: Option<&Networks>,
     ) -> Result<(), Failure> {
@@ -38,7 +38,7 @@ impl HostPorts {
         if seen.contains(&run.alloc) {
             return Ok(());
         }
-        let dirs = run.group.tasks.iter().map(|task| place.keeper_dir(&task.name));
+        let dirs = run.group.tasks.iter().map(|task| paths.keeper_dir(&task.name));
         let has_begun = dirs.into_iter().any(|dir| !matches!(StartRecord::read(&dir), Ok(None)));
         let mappings = Mapping::all(run, host_ip)?;
         if !has_begun {
@@ -95,26 +95,26 @@ mod tests {
         run.ports =
             [PortBinding { label: "http".into(), host_port: port.into(), to: 0, ..PortBinding::default() }]
                 .into();
-        let (ports, place) = (HostPorts::default(), AllocPaths::new(Path::new(dir.path()), run.alloc));
-        let check = |place: &AllocPaths| {
-            ports.take(&run, place, "127.0.0.1", None).map_err(|error| error.to_string())
+        let (ports, paths) = (HostPorts::default(), AllocPaths::new(Path::new(dir.path()), run.alloc));
+        let check = |paths: &AllocPaths| {
+            ports.take(&run, paths, "127.0.0.1", None).map_err(|error| error.to_string())
         };
-        let message = check(&place).expect_err("taken");
+        let message = check(&paths).expect_err("taken");
         assert!(
             message.starts_with(&format!("find the port \"http\" free on 127.0.0.1:{port}: ")),
             "{message}"
         );
         drop(held);
-        assert_eq!(check(&place), Ok(()));
+        assert_eq!(check(&paths), Ok(()));
         // From now on it may be a task of its own that listens.
         let _held = TcpListener::bind(("127.0.0.1", port)).expect("free");
-        assert_eq!(check(&place), Ok(()));
+        assert_eq!(check(&paths), Ok(()));
         ports.end(run.alloc);
-        assert!(check(&place).is_err());
+        assert!(check(&paths).is_err());
         // So it may if a task was started before the agent was.
-        let keeper = place.keeper_dir("t");
+        let keeper = paths.keeper_dir("t");
         std::fs::create_dir_all(&keeper).expect("made");
         StartRecord::default().write(&keeper).expect("written");
-        assert_eq!(check(&place), Ok(()));
+        assert_eq!(check(&paths), Ok(()));
     }
 }

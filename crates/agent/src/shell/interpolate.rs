@@ -25,7 +25,7 @@ pub(crate) struct Names<'a> {
     pub(crate) env: &'a BTreeMap<String, String>,
     /// What is named after `secret.`.
     pub(crate) secrets: &'a Secrets,
-    pub(crate) room: &'a Cell<usize>,
+    pub(crate) bytes_left: &'a Cell<usize>,
 }
 
 impl Names<'_> {
@@ -38,7 +38,7 @@ impl Names<'_> {
     /// When a name is unknown; the message says which. When the value, or all the task's values together, would be
     /// longer than allowed.
     pub(crate) fn replace(&self, text: &str) -> Result<String, StartFailure> {
-        let (mut out, mut rest) = (Bounded { text: String::new(), room: self.room }, text);
+        let (mut out, mut rest) = (BoundedText { text: String::new(), bytes_left: self.bytes_left }, text);
         while let Some(start) = rest.find("${") {
             if let Some(before) = rest[..start].strip_suffix('$') {
                 out.push(before)?;
@@ -142,24 +142,24 @@ impl Names<'_> {
 }
 
 /// A value that grows within its limits.
-struct Bounded<'a> {
+struct BoundedText<'a> {
     text: String,
-    room: &'a Cell<usize>,
+    bytes_left: &'a Cell<usize>,
 }
 
-impl Bounded<'_> {
+impl BoundedText<'_> {
     fn push(&mut self, part: &str) -> Result<(), StartFailure> {
         if self.text.len() + part.len() > VALUE_BYTES_MAX {
             return Err(setup(format!(
                 "replace names in the task's settings: a value would have more than {VALUE_BYTES_MAX} bytes"
             )));
         }
-        let left = self.room.get().checked_sub(part.len()).ok_or_else(|| {
+        let left = self.bytes_left.get().checked_sub(part.len()).ok_or_else(|| {
             setup(format!(
                 "replace names in the task's settings: all values together would have more than {TASK_BYTES_MAX} bytes"
             ))
         })?;
-        self.room.set(left);
+        self.bytes_left.set(left);
         self.text.push_str(part);
         Ok(())
     }
@@ -186,8 +186,9 @@ mod tests {
         let env = [("NOMAD_PORT_http".to_owned(), "20000".to_owned())].into();
         let items = BTreeMap::from([("password".to_owned(), "${arch}".to_owned())]);
         let secrets = Secrets::from_iter([("db".to_owned(), items)]);
-        let room = Cell::new(TASK_BYTES_MAX);
-        let names = Names { node_id: "id", node: &node, env: &env, secrets: &secrets, room: &room };
+        let bytes_left = Cell::new(TASK_BYTES_MAX);
+        let names =
+            Names { node_id: "id", node: &node, env: &env, secrets: &secrets, bytes_left: &bytes_left };
         let replace = |text| names.replace(text).map_err(|failure| failure.message);
         let good = replace("${node.unique.id}/${node.unique.name}/${attr.arch}:${NOMAD_PORT_http}");
         assert_eq!(good.as_deref(), Ok("id/n1/amd64:20000"));
@@ -220,13 +221,14 @@ mod tests {
     #[test]
     fn what_names_stand_for_does_not_multiply_without_bounds() {
         let node = NodeSpec { name: "n".repeat(1 << 10), ..NodeSpec::default() };
-        let (env, secrets, room) = (BTreeMap::new(), Secrets::default(), Cell::new(TASK_BYTES_MAX));
-        let names = Names { node_id: "id", node: &node, env: &env, secrets: &secrets, room: &room };
+        let (env, secrets, bytes_left) = (BTreeMap::new(), Secrets::default(), Cell::new(TASK_BYTES_MAX));
+        let names =
+            Names { node_id: "id", node: &node, env: &env, secrets: &secrets, bytes_left: &bytes_left };
         let full = "${node.unique.name}".repeat(1 << 10);
         assert_eq!(names.replace(&full).map(|value| value.len()), Ok(VALUE_BYTES_MAX));
         let refusal = names.replace(&format!("{full}x")).expect_err("too long").message;
         assert!(refusal.ends_with("a value would have more than 1048576 bytes"), "{refusal}");
-        room.set(VALUE_BYTES_MAX + 1);
+        bytes_left.set(VALUE_BYTES_MAX + 1);
         assert!(names.replace(&full).is_ok());
         let refusal = names.replace("xy").expect_err("too much").message;
         assert!(refusal.ends_with("all values together would have more than 4194304 bytes"), "{refusal}");

@@ -23,14 +23,14 @@ const KEY_BYTES_MAX: usize = 256;
 const SPARE_BYTES: usize = 16 << 10;
 
 /// Values by key; none where the key is unset though the settings have it.
-type Dynamic = BTreeMap<String, Option<String>>;
+type DynamicValues = BTreeMap<String, Option<String>>;
 
 /// The metadata of the node.
 pub(super) struct Metadata {
     data: Arc<DataDir>,
     configured: BTreeMap<String, String>,
-    /// As on disk.
-    dynamic: watch::Sender<Dynamic>,
+    /// The dynamic metadata, as it is on disk.
+    dynamic: watch::Sender<DynamicValues>,
     /// One change at a time: each begins with what the one before has written.
     changing: Mutex<()>,
 }
@@ -41,18 +41,18 @@ impl Metadata {
         data: Arc<DataDir>,
         configured: BTreeMap<String, String>,
     ) -> Result<Arc<Self>, Failure> {
-        let dynamic: Dynamic =
+        let dynamic: DynamicValues =
             data.meta()?.into_iter().map(|DynamicMeta { key, value }| (key, value)).collect();
         let dynamic = watch::Sender::new(needed(dynamic, &configured));
         Ok(Arc::new(Self { data, configured, dynamic, changing: Mutex::default() }))
     }
 
     /// Hears of each change.
-    pub(super) fn changes(&self) -> watch::Receiver<Dynamic> {
+    pub(super) fn changes(&self) -> watch::Receiver<DynamicValues> {
         self.dynamic.subscribe()
     }
 
-    /// What jobs see.
+    /// The metadata that jobs see: dynamic values over those of the settings.
     pub(super) fn effective(&self) -> BTreeMap<String, String> {
         overlaid(&self.configured, &self.dynamic.borrow())
     }
@@ -83,7 +83,7 @@ impl Metadata {
             return Ok(self.read());
         }
         let (data, record) = (self.data.clone(), listed(dynamic.clone()));
-        let kept = tokio::task::spawn_blocking(move || data.keep_meta(record)).await;
+        let kept = tokio::task::spawn_blocking(move || data.write_meta(record)).await;
         let failed = |why: String| Refusal::new(RefusalKind::Failed, format!("keep the metadata: {why}"));
         kept.map_err(|_| failed(PANICKED.to_owned()))?.map_err(|failure| failed(failure.to_string()))?;
         self.dynamic.send_replace(dynamic);
@@ -92,12 +92,12 @@ impl Metadata {
 }
 
 /// Without what changes nothing: a key that is unset and that the settings do not have.
-fn needed(mut dynamic: Dynamic, configured: &BTreeMap<String, String>) -> Dynamic {
+fn needed(mut dynamic: DynamicValues, configured: &BTreeMap<String, String>) -> DynamicValues {
     dynamic.retain(|key, value| value.is_some() || configured.contains_key(key));
     dynamic
 }
 
-fn overlaid(configured: &BTreeMap<String, String>, dynamic: &Dynamic) -> BTreeMap<String, String> {
+fn overlaid(configured: &BTreeMap<String, String>, dynamic: &DynamicValues) -> BTreeMap<String, String> {
     let mut effective = configured.clone();
     for (key, value) in dynamic {
         match value {
@@ -108,7 +108,7 @@ fn overlaid(configured: &BTreeMap<String, String>, dynamic: &Dynamic) -> BTreeMa
     effective
 }
 
-fn listed(dynamic: Dynamic) -> Vec<DynamicMeta> {
+fn listed(dynamic: DynamicValues) -> Vec<DynamicMeta> {
     dynamic.into_iter().map(|(key, value)| DynamicMeta { key, value }).collect()
 }
 
@@ -133,7 +133,11 @@ fn check_keys(changes: &[DynamicMeta]) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn check_size(dynamic: &Dynamic, meta: BTreeMap<String, String>, node: &NodeSpec) -> Result<(), Refusal> {
+fn check_size(
+    dynamic: &DynamicValues,
+    meta: BTreeMap<String, String>,
+    node: &NodeSpec,
+) -> Result<(), Refusal> {
     let refused = |text: String| Err(Refusal::new(RefusalKind::Invalid, text));
     let of = |(key, value): (&String, &Option<String>)| key.len() + value.as_ref().map_or(0, String::len);
     let bytes: usize = dynamic.iter().map(of).sum();
@@ -188,7 +192,8 @@ mod tests {
     fn what_is_set_stands_above_the_settings_and_what_is_unset_is_gone() {
         let configured = labels(&[("rack", "r1"), ("row", "7")]);
         let dynamic = [("rack", Some("r2")), ("row", None), ("gone", None)];
-        let dynamic: Dynamic = dynamic.map(|(key, value)| (key.to_owned(), value.map(Into::into))).into();
+        let dynamic: DynamicValues =
+            dynamic.map(|(key, value)| (key.to_owned(), value.map(Into::into))).into();
         let dynamic = needed(dynamic, &configured);
         assert_eq!(listed(dynamic.clone()), [set("rack", Some("r2")), set("row", None)]);
         assert_eq!(overlaid(&configured, &dynamic), labels(&[("rack", "r2")]));
@@ -208,7 +213,7 @@ mod tests {
     fn metadata_that_would_end_the_session_is_refused() {
         let text = |bytes: usize| Some("x".repeat(bytes));
         let check = |bytes: usize, node: &NodeSpec| {
-            let dynamic: Dynamic = [("k".to_owned(), text(bytes - 1))].into();
+            let dynamic: DynamicValues = [("k".to_owned(), text(bytes - 1))].into();
             check_size(&dynamic, overlaid(&BTreeMap::new(), &dynamic), node).map_err(|refusal| refusal.text)
         };
         let small = NodeSpec::default();

@@ -6,31 +6,31 @@ use std::path::Path;
 use berth_api::agent::TaskEventKind;
 use tokio::sync::mpsc;
 
-use super::runner::{Begin, Runner, TaskCommand};
+use super::runner::{Runner, StartMode, TaskCommand};
 use crate::drivers::mock::{MockSettings, MockStep};
 use crate::failure::Failure;
 use crate::keeper::plan::{LogPlan, StartRecord, StartStage};
 use crate::lifecycle::{Event, Exit, FoundTask};
-use crate::logs::{LogPlace, LogWriter};
+use crate::logs::{LogPath, LogWriter};
 use crate::proc;
 
 /// Supervises one start of a mock task until it has ended.
 pub(super) async fn supervise(
     runner: &Runner,
-    begin: Begin<LogPlan>,
+    begin: StartMode<LogPlan>,
     mock: &MockSettings,
     commands: mpsc::Receiver<TaskCommand>,
 ) {
     let of = runner.of;
     let known = StartRecord::read(&runner.keeper_dir).ok().flatten();
-    let resumed_ns = matches!(begin, Begin::Recover).then(|| runner.context.clock.now_ns());
+    let resumed_ns = matches!(begin, StartMode::Recover).then(|| runner.context.clock.now_ns());
     let record = match (begin, known.filter(|record| record.attempt == of.attempt)) {
         (_, Some(record)) if record.boot_id == proc::boot_id() => record,
-        (_, Some(_)) => return runner.tell(Event::Recovered(of, FoundTask::Rebooted)).await,
-        (Begin::Recover, None) => return runner.tell(Event::Recovered(of, FoundTask::Nothing)).await,
-        (Begin::Start(logs), None) => match write_start(runner, logs) {
+        (_, Some(_)) => return runner.report(Event::Recovered(of, FoundTask::Rebooted)).await,
+        (StartMode::Recover, None) => return runner.report(Event::Recovered(of, FoundTask::Nothing)).await,
+        (StartMode::Start(logs), None) => match write_start(runner, logs) {
             Ok(record) => record,
-            Err(failure) => return runner.tell(Event::StartFailed(of, failure.into())).await,
+            Err(failure) => return runner.report(Event::StartFailed(of, failure.into())).await,
         },
     };
     Player { runner, mock, record, resumed_ns, commands, stop_at_ns: None, next: 0 }.play().await;
@@ -91,7 +91,7 @@ impl Player<'_> {
 
     async fn exit(&self, exit: Exit) {
         let at_ns = self.runner.context.clock.now_ns();
-        self.runner.tell(Event::Exited(self.runner.of, Exit { at_ns, ..exit })).await;
+        self.runner.report(Event::Exited(self.runner.of, Exit { at_ns, ..exit })).await;
     }
 
     async fn perform(&self, step: MockStep<'_>, at_ns: u64) {
@@ -100,24 +100,24 @@ impl Player<'_> {
             MockStep::Noted(_) if resumed => {}
             MockStep::Noted(message) => {
                 let kind = TaskEventKind::Driver;
-                self.runner.tell(Event::Noted { of, kind, at_ns, message }).await;
+                self.runner.report(Event::Noted { of, kind, at_ns, message }).await;
             }
             MockStep::Started if resumed => {
-                self.runner.tell(Event::Recovered(of, FoundTask::Running { started_ns: at_ns })).await;
+                self.runner.report(Event::Recovered(of, FoundTask::Running { started_ns: at_ns })).await;
             }
-            MockStep::Started => self.runner.tell(Event::Started { of, at_ns }).await,
-            MockStep::StartFailed(failure) => self.runner.tell(Event::StartFailed(of, failure)).await,
+            MockStep::Started => self.runner.report(Event::Started { of, at_ns }).await,
+            MockStep::StartFailed(failure) => self.runner.report(Event::StartFailed(of, failure)).await,
             MockStep::Output(_) if resumed => {}
             MockStep::Output(text) => self.write(text),
-            MockStep::Exited(exit) => self.runner.tell(Event::Exited(of, Exit { at_ns, ..exit })).await,
+            MockStep::Exited(exit) => self.runner.report(Event::Exited(of, Exit { at_ns, ..exit })).await,
         }
     }
 
     fn write(&self, text: &str) {
         let logs = &self.record.logs;
         if !logs.disabled {
-            let place = LogPlace::new(Path::new(&logs.dir), &logs.task, "stdout", logs.file_bytes_max);
-            if let Ok(mut log) = LogWriter::open(place, logs.files_max.into()) {
+            let log_path = LogPath::new(Path::new(&logs.dir), &logs.task, "stdout", logs.file_bytes_max);
+            if let Ok(mut log) = LogWriter::open(log_path, logs.files_max.into()) {
                 log.append(text.as_bytes());
             }
         }

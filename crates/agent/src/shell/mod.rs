@@ -1,42 +1,42 @@
 //! The agent itself: executes what [`crate::lifecycle`] decides, and keeps a server informed.
 
 mod actions;
-mod asking;
-mod asks;
 mod checks;
 mod clock;
 mod config;
 mod connection;
 mod credentials;
-mod damaged;
+mod damaged_records;
 mod data_dir;
 #[cfg(test)]
 mod destinations;
 mod dial_log;
 mod disk_limits;
 mod disk_work;
-mod enrolling;
+mod enrollment;
 mod environment;
 mod execs;
 mod fingerprint;
 mod host_ports;
 mod identities;
 mod interpolate;
-mod kept;
-mod leaving;
-mod looking;
 mod meta;
 mod mock;
-mod opening;
+mod node_watch;
 mod prepare;
+mod queries;
 mod reads;
 mod replace;
 mod runner;
 mod secret_files;
 mod secrets;
+mod server_requests;
 mod servers;
 mod setup;
+mod shutdown_drain;
 mod socket_dir;
+mod startup;
+mod supervise;
 mod task_api;
 mod templates;
 mod usage;
@@ -55,13 +55,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, timeout};
 
-use self::asking::{Asked, Asker, Asking};
-use self::asks::Asks;
 use self::checks::Checks;
 use self::clock::Clock;
 pub use self::config::AgentConfig;
-use self::connection::{Lines, Link};
-use self::credentials::Credentials;
+use self::connection::{ConnectionEvent, ConnectionSenders};
+use self::credentials::AgentCredentials;
 pub use self::credentials::{AgentTls, joined_dir};
 use self::data_dir::DataDir;
 pub(crate) use self::data_dir::ServersRecord;
@@ -69,20 +67,22 @@ pub(crate) use self::data_dir::make_dir;
 #[cfg(test)]
 pub(crate) use self::data_dir::{FenceRecord, NodeRecord};
 use self::disk_limits::DiskLimits;
-use self::disk_work::{DiskWork, Done};
+use self::disk_work::{DiskDone, DiskWork};
 use self::execs::Execs;
 use self::fingerprint::Inventory;
-pub use self::leaving::DrainOnShutdown;
-use self::leaving::Leaving;
-use self::looking::Looking;
 use self::meta::Metadata;
-use self::opening::{containers, guard_rules, networks, user_ids};
+use self::node_watch::NodeWatch;
 pub use self::prepare::Host;
+use self::queries::Queries;
 use self::reads::Reads;
 pub use self::runner::starting_max;
 use self::runner::{Context, Providers, Runners};
+use self::server_requests::{PendingRequests, ServerClient, ServerRequest};
 pub use self::servers::Servers;
 pub use self::setup::{SetupMoment, never_prepared, setup_steps};
+pub use self::shutdown_drain::DrainOnShutdown;
+use self::shutdown_drain::ShutdownDrain;
+use self::startup::{containers, guard_rules, networks, user_ids};
 use self::usage::Sampler;
 use crate::alloc_dir;
 use crate::artifacts::Artifacts;
@@ -91,11 +91,11 @@ use crate::images::Images;
 use crate::keeper::plan::StartRecord;
 use crate::lifecycle::{Alloc, AllocRecord, Event, FoundTask, GroupCache, Node, events_of};
 
-/// News of tasks that wait to be taken in.
+/// Events of tasks that wait to be handled.
 const EVENTS_MAX: usize = 256;
 
-/// How often it is written that a server was heard of, while anything has to end without one.
-const HEARD_EVERY_NS: u64 = 5_000_000_000;
+/// How often the last contact with a server is written to disk, while anything has to end without one.
+const CONTACT_WRITE_EVERY_NS: u64 = 5_000_000_000;
 
 /// How long tasks are given to end when the agent stops and takes them along, and how much more than the longest kill timeout.
 const STOP_TASKS_MAX: Duration = Duration::from_secs(60);
@@ -105,7 +105,7 @@ const STOP_TASKS_BEYOND: Duration = Duration::from_secs(30);
 /// while, and take its node for lost soon.
 const CLEAN_UP_MAX: Duration = Duration::from_secs(3);
 
-/// How long a stopping agent waits for its last words to be sent.
+/// How long a stopping agent waits for its last messages to be sent.
 const FLUSH_MAX: Duration = Duration::from_millis(500);
 
 /// What becomes of the tasks when the agent stops.
@@ -119,17 +119,17 @@ pub enum ShutdownMode {
     Drain(DrainOnShutdown),
 }
 
-/// An agent and what it listens to.
-type Opened = (Agent, Inputs);
+/// An agent and its inputs.
+type OpenedAgent = (Agent, AgentInputs);
 
-/// What an agent hears of besides its connection.
-struct Inputs {
-    /// News of tasks.
+/// What reaches the agent besides its connection.
+struct AgentInputs {
+    /// Events of tasks.
     events: mpsc::Receiver<Event>,
-    /// What its disk has done.
-    done: mpsc::UnboundedReceiver<Done>,
-    /// What tasks need of a server.
-    asked: mpsc::Receiver<Asked>,
+    /// Completions of writes to its disk.
+    done: mpsc::UnboundedReceiver<DiskDone>,
+    /// Requests of tasks to a server.
+    requests: mpsc::Receiver<ServerRequest>,
 }
 
 /// The agent of a node.
@@ -144,22 +144,22 @@ pub struct Agent {
     context: Arc<Context>,
     runners: Runners,
     reads: Reads,
-    asks: Asks,
+    queries: Queries,
     execs: Execs,
-    asking: Asking,
+    pending_requests: PendingRequests,
     checks: Checks,
     sampler: Sampler,
     disk_limits: DiskLimits,
-    disk_look_at: Instant,
-    looking: Looking,
+    disk_check_at: Instant,
+    node_watch: NodeWatch,
     meta: Arc<Metadata>,
-    up: Option<Lines>,
+    up: Option<ConnectionSenders>,
     /// Where the servers of the node's cluster take agents; on disk, and known to whoever dials.
     learned: watch::Sender<Vec<String>>,
     /// Which of them were revoked; on disk, too, and known to whoever shakes hands.
     revoked: RevokedServers,
-    /// When it was last written that a server was heard of.
-    heard_kept_ns: u64,
+    /// When the last contact with a server was last written to disk.
+    contact_written_ns: u64,
     /// How long tasks are given to end when it stops and takes them along.
     stop_tasks_ns_max: u64,
 }
@@ -187,8 +187,8 @@ impl Agent {
         let (agent, inputs) = Self::open(&config)?;
         let (node, revoked) =
             ((agent.identity.node_id, agent.identity.secret.clone()), agent.revoked.clone());
-        let credentials = Credentials::open(config.tls.as_ref(), &config.data_dir, node, revoked)?;
-        let renewing = credentials.clone().keep_fresh(config.servers.clone(), agent.learned.subscribe());
+        let credentials = AgentCredentials::open(config.tls.as_ref(), &config.data_dir, node, revoked)?;
+        let renewing = credentials.clone().keep_renewed(config.servers.clone(), agent.learned.subscribe());
         let renewing = tokio::spawn(renewing);
         let servers = Servers::new(config.servers, agent.learned.subscribe());
         let mut dialing = tokio::spawn(connection::keep_connected(servers, credentials, links_sender));
@@ -207,7 +207,7 @@ impl Agent {
             let _ = tokio::task::spawn_blocking(move || networks.close()).await;
         }
         worked?;
-        // The agent's end of the connection is closed; what it said last may still be on its way.
+        // The agent's end of the connection is closed; its last messages may still be on their way.
         let abort = dialing.abort_handle();
         if !dialing.is_finished() {
             let _ = timeout(FLUSH_MAX, dialing).await;
@@ -216,7 +216,7 @@ impl Agent {
         Ok(())
     }
 
-    fn open(config: &AgentConfig) -> Result<Opened, Failure> {
+    fn open(config: &AgentConfig) -> Result<OpenedAgent, Failure> {
         let data = Arc::new(DataDir::open(&config.data_dir)?);
         let (identity, epoch) = data.identify()?;
         let clock = Clock::start();
@@ -226,7 +226,7 @@ impl Agent {
         let without = user_ids.as_ref().err().cloned();
         let inventory = Inventory::new(config, containers(config), networks.clone(), without);
         inventory.check_reserved()?;
-        let (looking, mut equipment) = Looking::begin(inventory);
+        let (node_watch, mut equipment) = NodeWatch::begin(inventory);
         let meta = Metadata::open(data.clone(), config.meta.clone())?;
         equipment.node.meta = meta.effective();
         let (sender, events) = mpsc::channel(EVENTS_MAX);
@@ -234,9 +234,17 @@ impl Agent {
         let keeper = config.keeper_command.clone();
         let artifacts = Artifacts::new(config.artifacts.clone(), keeper.clone());
         let providers = Providers { images, artifacts, networks, user_ids };
-        let (asker, asked) = Asker::new();
-        let context =
-            Context::new(clock, node_id, equipment, providers, keeper, sender, asker, config.on_setup);
+        let (server_client, requests) = ServerClient::new();
+        let context = Context::new(
+            clock,
+            node_id,
+            equipment,
+            providers,
+            keeper,
+            sender,
+            server_client,
+            config.on_setup,
+        );
         let context = Arc::new(context);
         let kill_timeout_ms_max = u32::try_from(config.kill_timeout_max.as_millis()).unwrap_or(u32::MAX);
         let node = Node::new(u64::from_le_bytes(*identity.node_id.first_chunk().unwrap_or(&[0; 8])))
@@ -245,7 +253,7 @@ impl Agent {
         let ServersRecord { addresses, revoked } = data.servers();
         let (learned, _) = watch::channel(addresses);
         let all_revoked = RevokedServers::default();
-        servers::learn_revoked(&all_revoked, revoked);
+        servers::add_revoked(&all_revoked, revoked);
         let (disk_work, done) = DiskWork::start(data.clone())?;
         let agent = Self {
             data,
@@ -258,56 +266,58 @@ impl Agent {
             runners: Runners::new(context.clone()),
             context,
             reads: Reads::new(config.log_feed.clone()),
-            asks: Asks::default(),
+            queries: Queries::default(),
             execs: Execs::default(),
-            asking: Asking::default(),
+            pending_requests: PendingRequests::default(),
             checks: Checks::default(),
             sampler: Sampler::default(),
             disk_limits: DiskLimits::default(),
-            disk_look_at: Instant::now(),
-            looking,
+            disk_check_at: Instant::now(),
+            node_watch,
             meta,
             up: None,
             learned,
             revoked: all_revoked,
-            heard_kept_ns: 0,
+            contact_written_ns: 0,
             stop_tasks_ns_max: nanos(
                 STOP_TASKS_MAX.max(config.kill_timeout_max.saturating_add(STOP_TASKS_BEYOND)),
             ),
         };
-        Ok((agent, Inputs { events, done, asked }))
+        Ok((agent, AgentInputs { events, done, requests }))
     }
 
     async fn work(
         mut self,
-        mut links: mpsc::Receiver<Link>,
-        inputs: Inputs,
+        mut links: mpsc::Receiver<ConnectionEvent>,
+        inputs: AgentInputs,
         shutdown: impl Future<Output = ()>,
         mode: ShutdownMode,
     ) -> Result<(), Failure> {
-        let Inputs { mut events, mut done, mut asked } = inputs;
+        let AgentInputs { mut events, mut done, mut requests } = inputs;
         let mut meta_changes = self.meta.changes();
         let ended = self.restore().await?;
         self.finish_cleaning_up(&ended, &mut events, &mut done).await;
         let mut shutdown = pin!(shutdown);
-        let mut looks = tokio::time::interval_at(Instant::now() + looking::EVERY, looking::EVERY);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut stop_by_ns, mut leaving) = (None, None::<Leaving>);
+        let mut scans = tokio::time::interval_at(Instant::now() + node_watch::EVERY, node_watch::EVERY);
+        scans.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut stop_by_ns, mut shutdown_drain) = (None, None::<ShutdownDrain>);
         loop {
-            if let Some(leaving) = &mut leaving {
-                self.say_leaving(leaving);
+            if let Some(shutdown_drain) = &mut shutdown_drain {
+                self.request_drain(shutdown_drain);
             }
-            self.speak();
-            if leaving.as_mut().is_some_and(|leaving| self.has_left(leaving)) && self.disk_work.is_idle() {
+            self.send_session_messages();
+            if shutdown_drain.as_mut().is_some_and(|shutdown_drain| self.has_left(shutdown_drain))
+                && self.disk_work.is_idle()
+            {
                 return Ok(());
             }
             let ended = self.node.allocs().all(|alloc| alloc.has_ended()) && self.disk_work.is_idle();
             if stop_by_ns.is_some() && ended {
                 return Ok(());
             }
-            let has_room = self.disk_work.has_room();
+            let accepts_work = self.disk_work.accepts_work();
             tokio::select! {
-                () = &mut shutdown, if stop_by_ns.is_none() && leaving.is_none() => {
+                () = &mut shutdown, if stop_by_ns.is_none() && shutdown_drain.is_none() => {
                     let now_ns = self.clock.now_ns();
                     match mode {
                         ShutdownMode::LeaveTasks => return Ok(()),
@@ -315,18 +325,18 @@ impl Agent {
                             stop_by_ns = Some(now_ns.saturating_add(self.stop_tasks_ns_max));
                             self.stop_all();
                         }
-                        ShutdownMode::Drain(how) => leaving = Some(Leaving::begin(how, now_ns)),
+                        ShutdownMode::Drain(how) => shutdown_drain = Some(ShutdownDrain::begin(how, now_ns)),
                     }
                 }
-                // A stopping agent takes no more orders: for each task that ends the server would send another one.
-                Some(link) = links.recv(), if stop_by_ns.is_none() && has_room => self.on_link(link),
-                Some(event) = events.recv(), if has_room => self.handle(event),
+                // A stopping agent accepts no more desired state: for each task that ends the server would send another one.
+                Some(link) = links.recv(), if stop_by_ns.is_none() && accepts_work => self.on_link(link),
+                Some(event) = events.recv(), if accepts_work => self.handle(event),
                 Some(done) = done.recv() => self.on_disk_done(done),
-                Some(asked) = asked.recv() => self.on_asked(asked),
+                Some(request) = requests.recv() => self.on_request(request),
                 () = self.clock.sleep_until(self.deadline()) => self.handle(Event::Tick),
-                () = tokio::time::sleep_until(self.disk_look_at) => self.check_disk(),
-                _ = looks.tick() => self.look_again(),
-                () = self.clock.sleep_until(leaving.as_ref().and_then(Leaving::give_up_at)) => {
+                () = tokio::time::sleep_until(self.disk_check_at) => self.check_disk(),
+                _ = scans.tick() => self.scan_again(),
+                () = self.clock.sleep_until(shutdown_drain.as_ref().and_then(ShutdownDrain::deadline_at)) => {
                     tracing::warn!("not all that runs here has ended, or is known to have; the agent stops all the same");
                     return Ok(());
                 }
@@ -334,7 +344,7 @@ impl Agent {
                     tracing::warn!("some tasks did not end in time");
                     return Ok(());
                 }
-                Some(found) = self.looking.found() => self.on_found(found),
+                Some(found) = self.node_watch.found() => self.on_found(found),
                 Ok(()) = meta_changes.changed() => self.on_meta_changed(),
             }
         }
@@ -361,12 +371,12 @@ impl Agent {
             restored.map_err(|error| Failure::other("take up an allocation", error))?;
         }
         self.session.restore_fence(fence);
-        self.node.restore_heard(self.data.heard_ns(), self.clock.now_ns());
+        self.node.restore_last_contact(self.data.last_contact_ns(), self.clock.now_ns());
         self.restore_networks()?;
         self.restore_user_ids();
         self.restore_cores();
         let living = self.node.allocs().filter(|alloc| !alloc.has_ended());
-        alloc_dir::secrets::sweep(self.data.path(), living.map(|alloc| self.data.place(alloc.id())))?;
+        alloc_dir::secrets::sweep(self.data.path(), living.map(|alloc| self.data.paths(alloc.id())))?;
         self.perform(actions);
         self.handle(Event::Tick);
         Ok(ended)
@@ -377,7 +387,7 @@ impl Agent {
         &mut self,
         ended: &[AllocId],
         events: &mut mpsc::Receiver<Event>,
-        done: &mut mpsc::UnboundedReceiver<Done>,
+        done: &mut mpsc::UnboundedReceiver<DiskDone>,
     ) {
         let deadline = Instant::now() + CLEAN_UP_MAX;
         while ended.iter().any(|id| self.node.alloc(*id).is_some_and(Alloc::is_cleaning_up)) {
@@ -402,8 +412,8 @@ impl Agent {
         let Ok(ids) = &self.context.providers.user_ids else { return };
         // What is only to be cleaned up may have given its range back, which is another's by now.
         for alloc in self.node.allocs().filter(|alloc| !alloc.tasks_are_dead()) {
-            let place = self.data.place(alloc.id());
-            let started = |task: &TaskSpec| StartRecord::read(&place.keeper_dir(&task.name)).ok().flatten();
+            let paths = self.data.paths(alloc.id());
+            let started = |task: &TaskSpec| StartRecord::read(&paths.keeper_dir(&task.name)).ok().flatten();
             let firsts = alloc.spec().group.tasks.iter().filter_map(started).map(|start| start.first_id);
             firsts.filter(|first| *first > 0).for_each(|first| ids.restore(alloc.id(), first));
         }
@@ -434,14 +444,14 @@ impl Agent {
         self.disk_limits.on_change();
         self.perform(actions);
         if let Some(of) = started {
-            self.keep_off_cores(of);
-            self.look_at_disk_soon();
+            self.exclude_from_cores(of);
+            self.check_disk_soon();
         }
     }
 
-    fn on_link(&mut self, link: Link) {
+    fn on_link(&mut self, link: ConnectionEvent) {
         match link {
-            Link::Up(up) => {
+            ConnectionEvent::Up(up) => {
                 let node = self.context.equipment().node.clone();
                 let hello = self.session.hello(&self.identity, node, self.clock.now_ns());
                 let _ = up.session.try_send(Up::Hello(hello));
@@ -449,8 +459,8 @@ impl Agent {
                 self.context.task_apis.connected(line, secret);
                 self.up = Some(up);
             }
-            Link::Down => self.disconnect(),
-            Link::Message(frame) => self.on_message(frame),
+            ConnectionEvent::Down => self.disconnect(),
+            ConnectionEvent::Message(frame) => self.on_message(frame),
         }
     }
 
@@ -460,14 +470,14 @@ impl Agent {
         self.session.disconnected();
         self.reads.cancel_all();
         self.execs.cancel_all();
-        self.cancel_asking();
+        self.cancel_requests();
         self.context.task_apis.disconnected();
     }
 
     fn on_message(&mut self, frame: DownFrame) {
         let Some(message) = frame.message else { return };
         if AgentSession::is_answer(&message) {
-            self.on_heard();
+            self.on_server_contact();
         }
         let before = self.session.fence();
         match self.session.on_down(message, self.clock.now_ns()) {
@@ -491,7 +501,7 @@ impl Agent {
             Some(SessionAction::FileRead(read)) => {
                 if let (Some(alloc), Some(up)) = (AllocId::from_slice(&read.alloc_id), &self.up) {
                     let status = self.node.alloc(alloc).map(|alloc| alloc.status());
-                    self.reads.open(read, self.data.place(alloc), status, up.replies.clone());
+                    self.reads.open(read, self.data.paths(alloc), status, up.replies.clone());
                 }
             }
             Some(SessionAction::FileCredit(credit)) => self.reads.on_credit(credit.request, credit.bytes),
@@ -501,23 +511,25 @@ impl Agent {
             Some(SessionAction::Signed(signed)) => self.on_signed(signed),
             Some(SessionAction::Secrets(read)) => self.on_secrets(read),
             Some(SessionAction::Watched(watched)) => self.on_watched(watched),
-            Some(SessionAction::TaskApi(said)) => self.context.task_apis.on_said(said),
+            Some(SessionAction::TaskApi(message)) => self.context.task_apis.on_message(message),
         }
     }
 
-    fn on_heard(&mut self) {
+    fn on_server_contact(&mut self) {
         let now_ns = self.clock.now_ns();
-        self.handle(Event::Heard);
-        if self.node.minds_silence() && now_ns.saturating_sub(self.heard_kept_ns) >= HEARD_EVERY_NS {
-            self.heard_kept_ns = now_ns;
-            self.disk_work.keep_heard(now_ns);
+        self.handle(Event::ServerContact);
+        if self.node.watches_silence()
+            && now_ns.saturating_sub(self.contact_written_ns) >= CONTACT_WRITE_EVERY_NS
+        {
+            self.contact_written_ns = now_ns;
+            self.disk_work.write_last_contact(now_ns);
         }
     }
 
-    /// The servers are these from now on, unless nothing of what was said can be dialed; those that were revoked stay so.
-    fn on_servers(&mut self, told: berth_api::agent::Servers) {
-        let servers = servers::usable(told.addresses);
-        let mut changed = servers::learn_revoked(&self.revoked, told.revoked);
+    /// The servers are these from now on, unless none of them can be dialed; those that were revoked stay so.
+    fn on_servers(&mut self, received: berth_api::agent::Servers) {
+        let servers = servers::usable(received.addresses);
+        let mut changed = servers::add_revoked(&self.revoked, received.revoked);
         if !servers.is_empty() && *self.learned.borrow() != servers {
             self.learned.send_replace(servers);
             changed = true;
@@ -525,13 +537,13 @@ impl Agent {
         if changed {
             let revoked = self.revoked.all().into_iter();
             let revoked = revoked.map(|(name, at_secs)| RevokedServer { name, at_secs }).collect();
-            self.disk_work.keep_servers(ServersRecord { addresses: self.learned.borrow().clone(), revoked });
+            self.disk_work.write_servers(ServersRecord { addresses: self.learned.borrow().clone(), revoked });
         }
     }
 
     /// The node belongs to another cluster from now on, if that can be written down.
     fn on_joined(&mut self, before: Fence, kept: Result<(), Failure>) {
-        self.disk_work.fence_is_kept();
+        self.disk_work.fence_is_written();
         let cluster = self.session.fence().cluster;
         match kept {
             Ok(()) => {
@@ -546,8 +558,8 @@ impl Agent {
         }
     }
 
-    /// Says what there is to say. A connection that takes nothing any more is given up.
-    fn speak(&mut self) {
+    /// Sends what the session has to send. A connection that accepts nothing any more is closed.
+    fn send_session_messages(&mut self) {
         if self.session.is_deserted(self.clock.now_ns()) {
             if self.session.is_open() {
                 tracing::warn!("the server takes everything in and answers nothing: dialing again");

@@ -12,7 +12,7 @@ use super::runner::Context;
 use crate::alloc_dir::{self, Sharers};
 use crate::devices::DeviceFiles;
 use crate::drivers::settings::setup;
-use crate::drivers::{Base, Driver, Given, ImageRequest, Launch, TaskContext};
+use crate::drivers::{Driver, ImageRequest, Launch, RootFs, TaskContext, TaskShare};
 use crate::images::Image;
 use crate::keeper::plan::LogPlan;
 use crate::lifecycle::{RunSpec, StartFailure, TaskRef};
@@ -24,14 +24,14 @@ use crate::volumes::HostVolumes;
 /// How many bytes a log file gets when the job asks for none.
 const LOG_FILE_MB_DEFAULT: u32 = 10;
 
-/// What is to be launched, and how its output is kept.
-pub(super) struct Prepared {
+/// What is to be launched, and how its output is logged.
+pub(super) struct PreparedStart {
     pub(super) launch: Launch,
     pub(super) logs: LogPlan,
 }
 
-/// What a task has from elsewhere.
-pub(super) struct Obtained {
+/// What a task gets from outside before its start.
+pub(super) struct StartInputs {
     pub(super) image: Option<Arc<Image>>,
     /// Those that are in its environment.
     pub(super) tokens: BTreeMap<String, String>,
@@ -45,14 +45,14 @@ pub(super) fn prepare(
     context: &Context,
     run: &RunSpec,
     of: TaskRef,
-    place: &AllocPaths,
-    obtained: Obtained,
-) -> Result<Prepared, StartFailure> {
-    let Obtained { image, tokens, secrets, secret_files } = obtained;
+    paths: &AllocPaths,
+    obtained: StartInputs,
+) -> Result<PreparedStart, StartFailure> {
+    let StartInputs { image, tokens, secrets, secret_files } = obtained;
     let spec = &run.group.tasks[usize::from(of.task)];
     let equipment = context.equipment();
     let host = equipment.host(&context.node_id).with(&secrets);
-    let (driver, mut task) = host.resolve(run, of, place)?;
+    let (driver, mut task) = host.resolve(run, of, paths)?;
     // No name stands for them: what is replaced is shown to people.
     task.env.extend(tokens);
     let task = TaskContext { image, secrets: secrets.clone(), secret_files, ..task };
@@ -60,7 +60,7 @@ pub(super) fn prepare(
     let first_id = first_id(context, driver, &task, of)?;
     let task = TaskContext { network, first_id, shared_cores: context.cores.shared(), ..task };
     let launch = driver.launch(&task)?;
-    Ok(Prepared { launch, logs: log_plan(place, spec) })
+    Ok(PreparedStart { launch, logs: log_plan(paths, spec) })
 }
 
 /// The network that a task needs. Where this node has none, a task that shares one cannot run; others go without.
@@ -74,7 +74,7 @@ fn network(
         NetworkNeed::Nothing => Ok(None),
         NetworkNeed::Host => {
             let networks = context.providers.networks.as_deref().ok();
-            context.host_ports.take(task.run, task.place, &context.host_ip, networks)?;
+            context.host_ports.take(task.run, task.paths, &context.host_ip, networks)?;
             Ok(None)
         }
         NetworkNeed::Shared => shared_network(context, task.run),
@@ -117,11 +117,11 @@ fn first_id(
 }
 
 /// What a start waits for.
-pub(super) struct Needs {
+pub(super) struct StartNeeds {
     pub(super) image: Option<ImageRequest>,
-    /// All `${...}` replaced.
+    /// The task's artifacts, with all `${...}` replaced.
     pub(super) artifacts: Vec<ArtifactSpec>,
-    pub(super) base: Base,
+    pub(super) root_fs: RootFs,
     /// The user of a task of the host; empty for the agent's.
     pub(super) user: String,
 }
@@ -131,29 +131,29 @@ pub(super) fn begin(
     context: &Context,
     run: &RunSpec,
     of: TaskRef,
-    place: &AllocPaths,
+    paths: &AllocPaths,
     secrets: &Secrets,
-) -> Result<Needs, StartFailure> {
+) -> Result<StartNeeds, StartFailure> {
     let equipment = context.equipment();
     let host = equipment.host(&context.node_id).with(secrets);
-    let (driver, task) = host.resolve(run, of, place)?;
-    let base = driver.base();
-    let user = if base == Base::Host { task.user.clone() } else { String::new() };
-    alloc_dir::make_own(place, run, of.task, &user, base)?;
+    let (driver, task) = host.resolve(run, of, paths)?;
+    let root_fs = driver.root_fs();
+    let user = if root_fs == RootFs::Host { task.user.clone() } else { String::new() };
+    alloc_dir::make_own(paths, run, of.task, &user, root_fs)?;
     let replaced = |artifact: &ArtifactSpec| {
         let ArtifactSpec { source, destination, options, headers, .. } = artifact;
         // These are shown to people.
-        let shown = host.with(&NO_SECRETS).replace(run, of.task, place, &[source, destination])?;
+        let shown = host.with(&NO_SECRETS).replace(run, of.task, paths, &[source, destination])?;
         let [source, destination] = <[String; 2]>::try_from(shown).unwrap_or_default();
         let texts: Vec<&str> = options.values().chain(headers.values()).map(String::as_str).collect();
-        let mut texts = host.replace(run, of.task, place, &texts)?.into_iter();
+        let mut texts = host.replace(run, of.task, paths, &texts)?.into_iter();
         let mut next = || texts.next().unwrap_or_default();
         let options = options.keys().map(|name| (name.clone(), next())).collect();
         let headers = headers.keys().map(|name| (name.clone(), next())).collect();
         Ok::<_, StartFailure>(ArtifactSpec { source, destination, options, headers, ..artifact.clone() })
     };
     let artifacts = task.spec.artifacts.iter().map(replaced).collect::<Result<_, _>>()?;
-    Ok(Needs { image: driver.image(&task)?, artifacts, base, user })
+    Ok(StartNeeds { image: driver.image(&task)?, artifacts, root_fs, user })
 }
 
 /// Where tasks are resolved: what they may refer to, and the drivers there are.
@@ -167,7 +167,7 @@ pub struct Host<'a> {
     pub drivers: &'a [Arc<dyn Driver>],
     /// Those of the node's devices; devices without any are used by other means.
     pub device_files: &'a DeviceFiles,
-    /// The node's own.
+    /// The node's volumes.
     pub volumes: &'a HostVolumes,
     /// What the task is given of variables.
     pub secrets: &'a Secrets,
@@ -183,8 +183,8 @@ impl<'h> Host<'h> {
     ///
     /// # Errors
     /// When the task's settings are wrong.
-    pub fn launch(&self, run: &RunSpec, of: TaskRef, place: &AllocPaths) -> Result<Launch, StartFailure> {
-        let (driver, task) = self.resolve(run, of, place)?;
+    pub fn launch(&self, run: &RunSpec, of: TaskRef, paths: &AllocPaths) -> Result<Launch, StartFailure> {
+        let (driver, task) = self.resolve(run, of, paths)?;
         driver.launch(&task)
     }
 
@@ -196,16 +196,21 @@ impl<'h> Host<'h> {
         &self,
         run: &RunSpec,
         task: u16,
-        place: &AllocPaths,
+        paths: &AllocPaths,
         texts: &[&str],
     ) -> Result<Vec<String>, StartFailure> {
         let spec = &run.group.tasks[usize::from(task)];
-        let base = self.base_of(spec);
-        let given = Given::of(run, spec, self.node, self.device_files, self.volumes)?;
-        let env = environment(run, spec, &given, place, base, self.node);
-        let room = Cell::new(TASK_BYTES_MAX);
-        let names =
-            Names { node_id: self.node_id, node: self.node, env: &env, secrets: self.secrets, room: &room };
+        let root_fs = self.root_fs_of(spec);
+        let share = TaskShare::of(run, spec, self.node, self.device_files, self.volumes)?;
+        let env = environment(run, spec, &share, paths, root_fs, self.node);
+        let bytes_left = Cell::new(TASK_BYTES_MAX);
+        let names = Names {
+            node_id: self.node_id,
+            node: self.node,
+            env: &env,
+            secrets: self.secrets,
+            bytes_left: &bytes_left,
+        };
         texts.iter().map(|text| names.replace(text)).collect()
     }
 
@@ -217,38 +222,38 @@ impl<'h> Host<'h> {
         &self,
         run: &RunSpec,
         of: TaskRef,
-        place: &AllocPaths,
-    ) -> Result<(Base, BTreeMap<String, String>), StartFailure> {
-        let (driver, task) = self.resolve(run, of, place)?;
-        Ok((driver.base(), task.env))
+        paths: &AllocPaths,
+    ) -> Result<(RootFs, BTreeMap<String, String>), StartFailure> {
+        let (driver, task) = self.resolve(run, of, paths)?;
+        Ok((driver.root_fs(), task.env))
     }
 
     /// Who these tasks are to the directories that they share.
     pub(super) fn sharers(&self, tasks: &[TaskSpec]) -> Sharers {
-        let is_container = |task: &TaskSpec| self.base_of(task) == Base::Container;
+        let is_container = |task: &TaskSpec| self.root_fs_of(task) == RootFs::Container;
         let has_user = |task: &TaskSpec| !is_container(task) && !task.user.is_empty();
         Sharers { host_users: tasks.iter().any(has_user), containers: tasks.iter().any(is_container) }
     }
 
     /// What a task needs of a network, as far as that can be said before it is given anything of variables; none where it
     /// cannot be. A group that has one is given it all the same: whatever is wrong with the task its own start reports.
-    pub(super) fn network_need(&self, run: &RunSpec, task: u16, place: &AllocPaths) -> Option<NetworkNeed> {
+    pub(super) fn network_need(&self, run: &RunSpec, task: u16, paths: &AllocPaths) -> Option<NetworkNeed> {
         let of = TaskRef { alloc: run.alloc, task, attempt: 0 };
         let host = self.with(&NO_SECRETS);
-        let need = host.resolve(run, of, place).and_then(|(driver, task)| driver.network(&task));
+        let need = host.resolve(run, of, paths).and_then(|(driver, task)| driver.network(&task));
         need.ok().or_else(|| run.is_bridged().then_some(NetworkNeed::Shared))
     }
 
-    fn base_of(&self, spec: &TaskSpec) -> Base {
+    fn root_fs_of(&self, spec: &TaskSpec) -> RootFs {
         let driver = self.drivers.iter().find(|driver| driver.name() == spec.driver);
-        driver.map_or(Base::Host, |driver| driver.base())
+        driver.map_or(RootFs::Host, |driver| driver.root_fs())
     }
 
     fn resolve<'a>(
         &'a self,
         run: &'a RunSpec,
         of: TaskRef,
-        place: &'a AllocPaths,
+        paths: &'a AllocPaths,
     ) -> Result<(&'a dyn Driver, TaskContext<'a>), StartFailure> {
         let spec = &run.group.tasks[usize::from(of.task)];
         if !is_plain_name(&spec.name) {
@@ -261,10 +266,16 @@ impl<'h> Host<'h> {
             setup(format!("find the driver {:?}: this node has none of that name", spec.driver))
         })?;
         let node = self.node;
-        let given = Given::of(run, spec, node, self.device_files, self.volumes)?;
-        let known = environment(run, spec, &given, place, driver.base(), node);
-        let room = Cell::new(TASK_BYTES_MAX);
-        let names = Names { node_id: self.node_id, node, env: &known, secrets: self.secrets, room: &room };
+        let share = TaskShare::of(run, spec, node, self.device_files, self.volumes)?;
+        let known = environment(run, spec, &share, paths, driver.root_fs(), node);
+        let bytes_left = Cell::new(TASK_BYTES_MAX);
+        let names = Names {
+            node_id: self.node_id,
+            node,
+            env: &known,
+            secrets: self.secrets,
+            bytes_left: &bytes_left,
+        };
         let mut env = known.clone();
         for (name, value) in &spec.env {
             let value = names.replace(value)?;
@@ -289,12 +300,12 @@ impl<'h> Host<'h> {
             spec,
             run,
             attempt: of.attempt,
-            place,
+            paths,
             config_json,
             user,
             hostname,
             env,
-            given,
+            share,
             secrets: Arc::default(),
             secret_files: Vec::new(),
             image: None,
@@ -306,11 +317,11 @@ impl<'h> Host<'h> {
     }
 }
 
-fn log_plan(place: &AllocPaths, spec: &TaskSpec) -> LogPlan {
+fn log_plan(paths: &AllocPaths, spec: &TaskSpec) -> LogPlan {
     let LogSpec { max_files, max_file_size_mb, disabled } = spec.logs;
     let file_mb = if max_file_size_mb == 0 { LOG_FILE_MB_DEFAULT } else { max_file_size_mb };
     LogPlan {
-        dir: place.logs_dir().to_string_lossy().into_owned(),
+        dir: paths.logs_dir().to_string_lossy().into_owned(),
         task: spec.name.clone(),
         files_max: max_files.max(1),
         file_bytes_max: u64::from(file_mb) << 20,

@@ -12,16 +12,16 @@ use rustix::fs::{
 use super::data_dir::random_number;
 
 /// Who owns a file.
-pub(super) type Owner = (Uid, Gid);
+pub(super) type UidGid = (Uid, Gid);
 
 /// Who owns what is open.
-pub(super) fn owner_of(file: impl AsFd) -> rustix::io::Result<Owner> {
+pub(super) fn owner_of(file: impl AsFd) -> rustix::io::Result<UidGid> {
     let stat = fstat(file)?;
     Ok((Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid)))
 }
 
 /// Puts a text in the place of whatever has the name, a link too, in an open directory.
-pub(super) fn replace(dir: &OwnedFd, name: &OsStr, text: &str, owner: Owner, mode: Mode) -> io::Result<()> {
+pub(super) fn replace(dir: &OwnedFd, name: &OsStr, text: &str, owner: UidGid, mode: Mode) -> io::Result<()> {
     let temporary = format!(".{:016x}", random_number());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;

@@ -1,4 +1,4 @@
-//! Tasks under way: one future for each, fed with commands, telling events.
+//! Running tasks: one future for each, which takes commands and sends events.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,17 +9,17 @@ use nix::sys::signal::Signal;
 use tokio::net::UnixListener;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use super::asking::Asker;
 use super::clock::Clock;
 use super::fingerprint::Equipment;
 use super::host_ports::HostPorts;
-use super::identities::{self, Held};
-use super::prepare::{self, Needs, Obtained, prepare};
+use super::identities::{self, HeldTokens};
+use super::prepare::{self, StartInputs, StartNeeds, prepare};
 use super::secrets::{self, HeldSecrets};
+use super::server_requests::ServerClient;
 use super::setup::SetupMoment;
 use super::task_api::{self, TaskApis};
-use super::templates::{self, Following, HeldShown};
-use super::{kept, mock};
+use super::templates::{self, Following, HeldTemplateData};
+use super::{mock, supervise};
 use crate::artifacts::{Artifacts, Recipient};
 use crate::cgroups::Cores;
 use crate::drivers::mock::MockSettings;
@@ -64,20 +64,20 @@ pub(super) struct Context {
     pub(super) node_id: String,
     /// Where ports of allocations are reached that name no other network.
     pub(super) host_ip: String,
-    /// Another one once the node has changed; whoever uses it keeps what was there.
+    /// Replaced when the node has changed; whoever uses an older one keeps it.
     equipment: RwLock<Arc<Equipment>>,
     pub(super) providers: Providers,
     pub(super) host_ports: HostPorts,
     /// Which tasks have cores of their own.
     pub(super) cores: Cores,
-    /// Asks servers for what tasks need.
-    pub(super) asker: Asker,
+    /// Requests what tasks need from servers.
+    pub(super) server_client: ServerClient,
     /// The tokens that tasks hold.
-    pub(super) held: Held,
+    pub(super) held: HeldTokens,
     /// What of variables tasks were given.
     pub(super) held_secrets: HeldSecrets,
-    /// What templates showed.
-    pub(super) held_shown: HeldShown,
+    /// The data that tasks' templates were rendered with.
+    pub(super) held_template_data: HeldTemplateData,
     /// Connections of tasks to the HTTP API.
     pub(super) task_apis: TaskApis,
     pub(super) keeper_command: Vec<String>,
@@ -97,12 +97,12 @@ impl Context {
         providers: Providers,
         keeper_command: Vec<String>,
         events: mpsc::Sender<Event>,
-        asker: Asker,
+        server_client: ServerClient,
         on_setup: Option<fn(SetupMoment)>,
     ) -> Self {
         let (host_ports, starting) = (HostPorts::default(), Arc::new(Semaphore::new(starting_max())));
         let setting_up = Arc::new(Semaphore::new(starting_max()));
-        let (held, held_secrets) = (Held::default(), HeldSecrets::default());
+        let (held, held_secrets) = (HeldTokens::default(), HeldSecrets::default());
         let host_ip = equipment.node.host_ip.clone();
         let equipment = RwLock::new(Arc::new(equipment));
         Self {
@@ -113,10 +113,10 @@ impl Context {
             providers,
             host_ports,
             cores: Cores::new(),
-            asker,
+            server_client,
             held,
             held_secrets,
-            held_shown: HeldShown::default(),
+            held_template_data: HeldTemplateData::default(),
             task_apis: TaskApis::default(),
             keeper_command,
             starting,
@@ -173,7 +173,7 @@ impl StopSignal {
 pub(super) enum TaskCommand {
     /// To leave what its start still waits for.
     CancelStart,
-    /// To end.
+    /// To end, by this signal.
     Signal(StopSignal),
     /// To end by force.
     Kill,
@@ -182,7 +182,7 @@ pub(super) enum TaskCommand {
 }
 
 /// Whether a task is to be started, or one of an earlier run of the agent taken up.
-pub(super) enum Begin<T> {
+pub(super) enum StartMode<T> {
     Start(T),
     Recover,
 }
@@ -196,20 +196,22 @@ pub(super) struct Runner {
     /// The way to its own commands, for as long as others may give it any.
     commands: mpsc::WeakSender<TaskCommand>,
     run: RunSpec,
-    place: AllocPaths,
+    paths: AllocPaths,
     /// Whether it is known to run.
     started: watch::Sender<bool>,
 }
 
 impl Runner {
-    pub(super) async fn tell(&self, event: Event) {
+    pub(super) async fn report(&self, event: Event) {
         let event = match event {
             Event::StartFailed(of, failure) => {
-                Event::StartFailed(of, StartFailure { message: self.shown(failure.message), ..failure })
+                Event::StartFailed(of, StartFailure { message: self.redacted(failure.message), ..failure })
             }
-            Event::Exited(of, exit) => Event::Exited(of, Exit { message: self.shown(exit.message), ..exit }),
-            Event::TaskFailed { of, why } => Event::TaskFailed { of, why: self.shown(why) },
-            Event::RestartAsked { of, why } => Event::RestartAsked { of, why: self.shown(why) },
+            Event::Exited(of, exit) => {
+                Event::Exited(of, Exit { message: self.redacted(exit.message), ..exit })
+            }
+            Event::TaskFailed { of, why } => Event::TaskFailed { of, why: self.redacted(why) },
+            Event::RestartRequested { of, why } => Event::RestartRequested { of, why: self.redacted(why) },
             other => other,
         };
         let runs = matches!(event, Event::Started { .. } | Event::Recovered(_, FoundTask::Running { .. }));
@@ -220,7 +222,7 @@ impl Runner {
         }
     }
 
-    /// Returns once it was told that the task runs: what is told after that is understood.
+    /// Returns once it was reported that the task runs: later events about it are understood.
     pub(super) async fn until_started(&self) {
         let _ = self.started.subscribe().wait_for(|started| *started).await;
     }
@@ -229,8 +231,8 @@ impl Runner {
         &self.run
     }
 
-    pub(super) fn place(&self) -> &AllocPaths {
-        &self.place
+    pub(super) fn paths(&self) -> &AllocPaths {
+        &self.paths
     }
 
     pub(super) fn spec(&self) -> &TaskSpec {
@@ -238,7 +240,7 @@ impl Runner {
     }
 
     /// A text without what the task was given of variables, by its secrets or by its templates.
-    pub(super) fn shown(&self, text: String) -> String {
+    pub(super) fn redacted(&self, text: String) -> String {
         // None where nothing is known of a task but its keeper.
         let spec = self.run.group.tasks.get(usize::from(self.of.task));
         // Most tasks are given nothing.
@@ -247,22 +249,23 @@ impl Runner {
             return text;
         }
         let secrets = self.context.held_secrets.of(self.of).unwrap_or_default();
-        let seen = self.context.held_shown.seen(self.of);
-        hide(text, secrets.hidden().chain(seen.iter().flat_map(|shown| shown.hidden())))
+        let seen = self.context.held_template_data.seen(self.of);
+        hide(text, secrets.hidden().chain(seen.iter().flat_map(|redacted| redacted.hidden())))
     }
 
     async fn start(self, mut commands: mpsc::Receiver<TaskCommand>) {
         // Held until the task has ended.
-        let Fetched { image, tokens, secrets, socket, templates } = match self.fetch(&mut commands).await {
-            Ok(fetched) => fetched,
-            Err(failure) => return self.tell(Event::StartFailed(self.of, failure)).await,
-        };
+        let FetchedInputs { image, tokens, secrets, socket, templates } =
+            match self.fetch(&mut commands).await {
+                Ok(fetched) => fetched,
+                Err(failure) => return self.report(Event::StartFailed(self.of, failure)).await,
+            };
         // None once the agent ends.
         let permit = self.context.starting.clone().acquire_owned().await.ok();
         let prepared = self.blocking({
             let secret_files = templates.iter().flat_map(Following::secret_files).collect();
-            let obtained = Obtained { image: image.clone(), tokens, secrets, secret_files };
-            move |context, run, of, place| prepare(context, run, of, place, obtained)
+            let obtained = StartInputs { image: image.clone(), tokens, secrets, secret_files };
+            move |context, run, of, paths| prepare(context, run, of, paths, obtained)
         });
         if let Some(unlimited) = self.context.unlimited(self.spec()) {
             self.note(TaskEventKind::Driver, format!("Not limited on this node: {unlimited}"));
@@ -271,31 +274,31 @@ impl Runner {
             Ok(prepared) => match prepared.launch {
                 Launch::Mock(settings) => {
                     drop(permit);
-                    let life = mock::supervise(&self, Begin::Start(prepared.logs), &settings, commands);
-                    self.beside(socket, templates, life).await;
+                    let life = mock::supervise(&self, StartMode::Start(prepared.logs), &settings, commands);
+                    self.alongside(socket, templates, life).await;
                 }
-                Launch::Kept(run) => {
+                Launch::Keeper(run) => {
                     let keeper_args = self.context.keeper_command.iter().skip(1).cloned().collect();
                     let (attempt, logs) = (self.of.attempt, prepared.logs);
                     let plan = KeeperPlan { attempt, keeper_args, logs, run: Some(run) };
-                    let life = kept::supervise(&self, Begin::Start(plan), permit, commands);
-                    self.beside(socket, templates, life).await;
+                    let life = supervise::supervise(&self, StartMode::Start(plan), permit, commands);
+                    self.alongside(socket, templates, life).await;
                 }
             },
             Err(failure) => {
                 drop(permit);
-                self.tell(Event::StartFailed(self.of, failure)).await;
+                self.report(Event::StartFailed(self.of, failure)).await;
             }
         }
     }
 
     /// Makes the task's directories and gets what has to come from elsewhere. A task that is to end waits no longer.
-    async fn fetch(&self, commands: &mut mpsc::Receiver<TaskCommand>) -> Result<Fetched, StartFailure> {
+    async fn fetch(&self, commands: &mut mpsc::Receiver<TaskCommand>) -> Result<FetchedInputs, StartFailure> {
         // First: what it is given may be part of all else.
         let secrets = secrets::obtain(self, commands).await?;
         let given = secrets.clone();
-        let begin = move |context: &Context, run: &RunSpec, of, place: &AllocPaths| {
-            prepare::begin(context, run, of, place, &given)
+        let begin = move |context: &Context, run: &RunSpec, of, paths: &AllocPaths| {
+            prepare::begin(context, run, of, paths, &given)
         };
         let needs = self.blocking(begin).await?;
         let image = match &needs.image {
@@ -311,7 +314,7 @@ impl Runner {
         let socket = task_api::listen(self).await?;
         // Last, and as long as possible before they expire.
         let tokens = identities::obtain(self, commands).await?;
-        Ok(Fetched { image, tokens, secrets, socket, templates })
+        Ok(FetchedInputs { image, tokens, secrets, socket, templates })
     }
 
     async fn image(
@@ -322,12 +325,12 @@ impl Runner {
         let note = |message| self.note(TaskEventKind::Driver, message);
         let image = tokio::select! {
             image = self.context.providers.images.get(request, note) => image?,
-            () = told_to_end(commands) => return Err(stopped_before("image")),
+            () = stop_requested(commands) => return Err(stopped_before("image")),
         };
         let held = image.clone();
-        let hold = move |_: &Context, run: &RunSpec, of: TaskRef, place: &AllocPaths| {
+        let hold = move |_: &Context, run: &RunSpec, of: TaskRef, paths: &AllocPaths| {
             let task = &run.group.tasks[usize::from(of.task)].name;
-            Ok(links::hold(&place.keeper_dir(task), &held.lower_dirs)?)
+            Ok(links::hold(&paths.keeper_dir(task), &held.lower_dirs)?)
         };
         self.blocking(hold).await?;
         Ok(image)
@@ -335,21 +338,21 @@ impl Runner {
 
     async fn artifacts(
         &self,
-        needs: &Needs,
+        needs: &StartNeeds,
         commands: &mut mpsc::Receiver<TaskCommand>,
     ) -> Result<(), StartFailure> {
-        let (place, task) = (&self.place, self.spec().name.as_str());
-        let to = Recipient { place, task, base: needs.base, user: &needs.user };
+        let (paths, task) = (&self.paths, self.spec().name.as_str());
+        let to = Recipient { paths, task, root_fs: needs.root_fs, user: &needs.user };
         let mut note = |message| self.note(TaskEventKind::DownloadingArtifacts, message);
         tokio::select! {
             fetched = self.context.providers.artifacts.fetch(&needs.artifacts, &to, &mut note) => fetched,
-            () = told_to_end(commands) => Err(stopped_before("artifacts")),
+            () = stop_requested(commands) => Err(stopped_before("artifacts")),
         }
     }
 
     /// Tells people how far the start has come. Nothing depends on it.
     pub(super) fn note(&self, kind: TaskEventKind, message: String) {
-        let (at_ns, message) = (self.context.clock.now_ns(), self.shown(message));
+        let (at_ns, message) = (self.context.clock.now_ns(), self.redacted(message));
         let event = Event::Noted { of: self.of, kind, at_ns, message };
         let _ = self.events.try_send(event);
     }
@@ -369,22 +372,22 @@ impl Runner {
         &self,
         work: impl FnOnce(&Context, &RunSpec, TaskRef, &AllocPaths) -> Result<T, StartFailure> + Send + 'static,
     ) -> Result<T, StartFailure> {
-        let (context, run, of, place) = (self.context.clone(), self.run.clone(), self.of, self.place.clone());
-        tokio::task::spawn_blocking(move || work(&context, &run, of, &place)).await.unwrap_or_else(|_| {
+        let (context, run, of, paths) = (self.context.clone(), self.run.clone(), self.of, self.paths.clone());
+        tokio::task::spawn_blocking(move || work(&context, &run, of, &paths)).await.unwrap_or_else(|_| {
             let message = format!("prepare the task: {PANICKED}");
             Err(StartFailure { kind: StartFailureKind::Driver, message })
         })
     }
 
     /// Does what a task's life consists of. Meanwhile its tokens are kept fresh, and it may speak to the HTTP API.
-    async fn beside(
+    async fn alongside(
         &self,
         socket: Option<UnixListener>,
         templates: Option<Following>,
         life: impl Future<Output = ()>,
     ) {
-        let with_templates = templates::beside(self, templates, life);
-        let with_tokens = identities::beside(self, with_templates);
+        let with_templates = templates::alongside(self, templates, life);
+        let with_tokens = identities::alongside(self, with_templates);
         let Some(socket) = socket else { return with_tokens.await };
         tokio::select! {
             () = with_tokens => {}
@@ -399,20 +402,22 @@ impl Runner {
             None
         });
         if self.spec().driver != "mock_driver" {
-            return self.beside(socket, None, kept::supervise(&self, Begin::Recover, None, commands)).await;
+            return self
+                .alongside(socket, None, supervise::supervise(&self, StartMode::Recover, None, commands))
+                .await;
         }
         match MockSettings::parse(&self.spec().config_json) {
             Ok(settings) => {
-                let life = mock::supervise(&self, Begin::<LogPlan>::Recover, &settings, commands);
-                self.beside(socket, None, life).await;
+                let life = mock::supervise(&self, StartMode::<LogPlan>::Recover, &settings, commands);
+                self.alongside(socket, None, life).await;
             }
-            Err(failure) => self.tell(Event::StartFailed(self.of, failure)).await,
+            Err(failure) => self.report(Event::StartFailed(self.of, failure)).await,
         }
     }
 }
 
-/// What a task has from elsewhere.
-struct Fetched {
+/// What a task gets from outside before its start.
+struct FetchedInputs {
     image: Option<Arc<Image>>,
     /// Those that are in its environment.
     tokens: BTreeMap<String, String>,
@@ -428,7 +433,7 @@ fn stopped_before(what: &str) -> StartFailure {
 }
 
 /// Returns when a task that has no process yet is to end.
-pub(super) async fn told_to_end(commands: &mut mpsc::Receiver<TaskCommand>) {
+pub(super) async fn stop_requested(commands: &mut mpsc::Receiver<TaskCommand>) {
     while let Some(command) = commands.recv().await {
         match command {
             TaskCommand::CancelStart | TaskCommand::Signal(_) | TaskCommand::Kill => return,
@@ -450,13 +455,13 @@ impl Runners {
         Self { context, tasks: BTreeMap::new() }
     }
 
-    pub(super) fn start(&mut self, of: TaskRef, run: RunSpec, place: AllocPaths) {
-        let (runner, commands) = self.runner(of, run, place);
+    pub(super) fn start(&mut self, of: TaskRef, run: RunSpec, paths: AllocPaths) {
+        let (runner, commands) = self.runner(of, run, paths);
         tokio::spawn(runner.start(commands));
     }
 
-    pub(super) fn recover(&mut self, of: TaskRef, run: RunSpec, place: AllocPaths) {
-        let (runner, commands) = self.runner(of, run, place);
+    pub(super) fn recover(&mut self, of: TaskRef, run: RunSpec, paths: AllocPaths) {
+        let (runner, commands) = self.runner(of, run, paths);
         tokio::spawn(runner.recover(commands));
     }
 
@@ -464,13 +469,13 @@ impl Runners {
         &mut self,
         of: TaskRef,
         run: RunSpec,
-        place: AllocPaths,
+        paths: AllocPaths,
     ) -> (Runner, mpsc::Receiver<TaskCommand>) {
         let (sender, receiver) = mpsc::channel(COMMANDS_MAX);
         self.tasks.retain(|_, commands| !commands.is_closed());
         let commands = sender.downgrade();
         self.tasks.insert((of.alloc, of.task), sender);
-        let keeper_dir = place.keeper_dir(&run.group.tasks[usize::from(of.task)].name);
+        let keeper_dir = paths.keeper_dir(&run.group.tasks[usize::from(of.task)].name);
         let runner = Runner {
             context: self.context.clone(),
             events: self.context.events.clone(),
@@ -478,7 +483,7 @@ impl Runners {
             keeper_dir,
             commands,
             run,
-            place,
+            paths,
             started: watch::Sender::new(false),
         };
         (runner, receiver)
@@ -490,11 +495,11 @@ impl Runners {
         let _ = sender.try_send(TaskCommand::Kill);
         // Nobody waits for its events.
         let (events, _) = mpsc::channel(1);
-        let (run, place) = (RunSpec::unknown(of.alloc), AllocPaths::new(&keeper_dir, of.alloc));
+        let (run, paths) = (RunSpec::unknown(of.alloc), AllocPaths::new(&keeper_dir, of.alloc));
         let own = sender.downgrade();
         let (context, started) = (self.context.clone(), watch::Sender::new(false));
-        let runner = Runner { context, events, of, keeper_dir, commands: own, run, place, started };
-        kept::supervise(&runner, Begin::Recover, None, commands).await;
+        let runner = Runner { context, events, of, keeper_dir, commands: own, run, paths, started };
+        supervise::supervise(&runner, StartMode::Recover, None, commands).await;
     }
 
     pub(super) fn command(&self, of: TaskRef, command: TaskCommand) {

@@ -13,14 +13,14 @@ use rustix::io::Errno;
 
 use super::replace::{owner_of, replace};
 use crate::dirs::{Dir, open_beneath};
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::paths::AllocPaths;
 
 /// Puts a text in the place of the one that was there. `path` is beneath the directory of secrets, whose owner is given the
 /// file: that is the task's user. The task may have put anything there: none of its links is followed.
-pub(super) fn write(place: &AllocPaths, task: &str, path: &str, text: &str) -> Result<(), Failure> {
+pub(super) fn write(paths: &AllocPaths, task: &str, path: &str, text: &str) -> Result<(), Failure> {
     let doing = || format!("write secrets/{path}");
-    let own = Dir::open(&place.task_dir(task))?;
+    let own = Dir::open(&paths.task_dir(task))?;
     let mut dir = open_beneath(own.fd(), "secrets").doing(doing)?;
     let owner = owner_of(&dir).doing(doing)?;
     let (parents, name) = path.rsplit_once('/').map_or(("", path), |(parents, name)| (parents, name));
@@ -38,9 +38,9 @@ pub(super) fn write(place: &AllocPaths, task: &str, path: &str, text: &str) -> R
 }
 
 /// Listens at a socket in a task's directory of secrets, in the place of whatever has its name. It is the task's user's alone.
-pub(super) fn socket(place: &AllocPaths, task: &str, name: &str) -> Result<UnixListener, Failure> {
+pub(super) fn socket(paths: &AllocPaths, task: &str, name: &str) -> Result<UnixListener, Failure> {
     let doing = || format!("listen at secrets/{name}");
-    let own = Dir::open(&place.task_dir(task))?;
+    let own = Dir::open(&paths.task_dir(task))?;
     let dir = open_beneath(own.fd(), "secrets").doing(doing)?;
     let (uid, gid) = owner_of(&dir).doing(doing)?;
     match unlinkat(&dir, name, AtFlags::empty()) {
@@ -75,19 +75,19 @@ mod tests {
     use super::*;
     use crate::races::Race;
 
-    fn place(data: &Path) -> AllocPaths {
-        let place = AllocPaths::new(data, AllocId([1; 16]));
-        fs::create_dir_all(place.task_dir("t").join("secrets")).expect("made");
-        place
+    fn paths(data: &Path) -> AllocPaths {
+        let paths = AllocPaths::new(data, AllocId([1; 16]));
+        fs::create_dir_all(paths.task_dir("t").join("secrets")).expect("made");
+        paths
     }
 
     #[test]
     fn a_token_takes_the_place_of_another_and_only_its_user_reads_it() {
         let data = tempfile::tempdir().expect("a directory");
-        let place = place(data.path());
-        let secrets = place.task_dir("t").join("secrets");
+        let paths = paths(data.path());
+        let secrets = paths.task_dir("t").join("secrets");
         for (path, token) in [("nomad_token", "one"), ("nomad_token", "two"), ("a/b/id.jwt", "deep")] {
-            write(&place, "t", path, token).expect("written");
+            write(&paths, "t", path, token).expect("written");
             let file = secrets.join(path);
             assert_eq!(fs::read_to_string(&file).expect("read"), token);
             assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
@@ -101,19 +101,19 @@ mod tests {
     #[test]
     fn no_link_of_the_task_is_followed() {
         let data = tempfile::tempdir().expect("a directory");
-        let (place, victim) = (place(data.path()), data.path().join("victim"));
+        let (paths, victim) = (paths(data.path()), data.path().join("victim"));
         fs::create_dir(&victim).expect("made");
         fs::write(victim.join("file"), "untouched").expect("written");
-        let secrets = place.task_dir("t").join("secrets");
+        let secrets = paths.task_dir("t").join("secrets");
         symlink(&victim, secrets.join("dir")).expect("linked");
         symlink(victim.join("file"), secrets.join("token")).expect("linked");
-        assert!(write(&place, "t", "dir/file", "x").is_err());
-        write(&place, "t", "token", "x").expect("the link itself is replaced");
+        assert!(write(&paths, "t", "dir/file", "x").is_err());
+        write(&paths, "t", "token", "x").expect("the link itself is replaced");
         fs::create_dir(secrets.join("taken")).expect("made");
-        assert!(write(&place, "t", "taken", "x").is_err(), "a directory is in the way");
+        assert!(write(&paths, "t", "taken", "x").is_err(), "a directory is in the way");
         fs::remove_dir_all(&secrets).expect("removed");
         symlink(&victim, &secrets).expect("linked");
-        assert!(write(&place, "t", "file", "x").is_err());
+        assert!(write(&paths, "t", "file", "x").is_err());
         assert_eq!(fs::read_to_string(victim.join("file")).expect("read"), "untouched");
         assert_eq!(victim.read_dir().expect("listed").count(), 1);
     }
@@ -121,45 +121,45 @@ mod tests {
     #[test]
     fn a_socket_takes_the_place_of_another_and_only_its_user_connects() {
         let data = tempfile::tempdir().expect("a directory");
-        let (place, victim) = (place(data.path()), data.path().join("victim"));
+        let (paths, victim) = (paths(data.path()), data.path().join("victim"));
         fs::write(&victim, "untouched").expect("written");
-        let path = place.task_dir("t").join("secrets/api.sock");
+        let path = paths.task_dir("t").join("secrets/api.sock");
         symlink(&victim, &path).expect("linked");
         for _ in 0..2 {
-            let _listener = socket(&place, "t", "api.sock").expect("it listens");
+            let _listener = socket(&paths, "t", "api.sock").expect("it listens");
             UnixStream::connect(&path).expect("connected");
             assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o600);
         }
         assert!(victim.metadata().expect("there").permissions().mode() & 0o777 != 0o600);
         fs::remove_file(&path).expect("removed");
         fs::create_dir(&path).expect("made");
-        assert!(socket(&place, "t", "api.sock").is_err(), "a directory is in the way");
+        assert!(socket(&paths, "t", "api.sock").is_err(), "a directory is in the way");
     }
 
     /// A task's directory that lies where it is raced for. Above it is what no task can replace.
     fn place_in(data: &Path, task_dir: &Path) -> (AllocPaths, String) {
-        let place = AllocPaths::new(data, AllocId([1; 16]));
-        let tasks = place.task_dir("t").parent().expect("a directory").to_owned();
-        fs::create_dir_all(place.root()).expect("made");
+        let paths = AllocPaths::new(data, AllocId([1; 16]));
+        let tasks = paths.task_dir("t").parent().expect("a directory").to_owned();
+        fs::create_dir_all(paths.root()).expect("made");
         symlink(task_dir.parent().expect("a directory"), tasks).expect("linked");
-        (place, task_dir.file_name().expect("a name").to_string_lossy().into_owned())
+        (paths, task_dir.file_name().expect("a name").to_string_lossy().into_owned())
     }
 
     #[test]
     fn no_race_with_a_link_writes_a_secret_elsewhere() {
         let data = tempfile::tempdir().expect("a directory");
         let race = Race::of("task", "secrets");
-        let (place, task) = place_in(data.path(), &race.root());
-        race.run(|round| write(&place, &task, ["token", "a/token"][round % 2], "secret").is_ok());
+        let (paths, task) = place_in(data.path(), &race.root());
+        race.run(|round| write(&paths, &task, ["token", "a/token"][round % 2], "secret").is_ok());
         // The same one step further down, and of what is to be replaced itself.
         let data = tempfile::tempdir().expect("a directory");
         let race = Race::of("secrets", "x");
-        let (place, task) = place_in(data.path(), race.root().parent().expect("a directory"));
-        race.run(|_| write(&place, &task, "x/token", "secret").is_ok());
+        let (paths, task) = place_in(data.path(), race.root().parent().expect("a directory"));
+        race.run(|_| write(&paths, &task, "x/token", "secret").is_ok());
         race.run(|_| {
             let _ = fs::remove_dir_all(race.honest());
             race.relink();
-            write(&place, &task, "x", "secret").is_ok()
+            write(&paths, &task, "x", "secret").is_ok()
         });
     }
 
@@ -167,16 +167,16 @@ mod tests {
     fn no_race_with_a_link_makes_a_socket_elsewhere() {
         let data = tempfile::tempdir().expect("a directory");
         let race = Race::of("task", "secrets");
-        let (place, task) = place_in(data.path(), &race.root());
-        race.run(|_| socket(&place, &task, "api.sock").is_ok());
+        let (paths, task) = place_in(data.path(), &race.root());
+        race.run(|_| socket(&paths, &task, "api.sock").is_ok());
         // A link to a file of somebody else's in the socket's own place.
         let data = tempfile::tempdir().expect("a directory");
         let race = Race::of("secrets", "x");
-        let (place, task) = place_in(data.path(), race.root().parent().expect("a directory"));
+        let (paths, task) = place_in(data.path(), race.root().parent().expect("a directory"));
         race.run(|_| {
             let _ = fs::remove_dir(race.honest());
             race.relink();
-            socket(&place, &task, "x").is_ok()
+            socket(&paths, &task, "x").is_ok()
         });
     }
 }

@@ -7,9 +7,9 @@ use berth_api::agent::{AllocId, SecretItems, SecretSpec};
 use berth_api::failpoint;
 use tokio::sync::mpsc;
 
-use super::asking::{Unanswered, until_had};
-use super::runner::{Context, Runner, TaskCommand, told_to_end};
+use super::runner::{Context, Runner, TaskCommand, stop_requested};
 use super::secret_files;
+use super::server_requests::{RequestError, until_available};
 use crate::alloc_dir;
 use crate::drivers::settings::setup;
 use crate::lifecycle::{RunSpec, StartFailure, StartFailureKind, TaskRef};
@@ -65,8 +65,8 @@ pub(super) async fn obtain(
         }
     };
     tokio::select! {
-        secrets = until_had(runner, "get the task's secrets", read) => secrets,
-        () = told_to_end(commands) => {
+        secrets = until_available(runner, "get the task's secrets", read) => secrets,
+        () = stop_requested(commands) => {
             let message = "get the task's secrets: the task was stopped before they were here".to_owned();
             Err(StartFailure { kind: StartFailureKind::Recoverable, message })
         }
@@ -92,12 +92,12 @@ async fn read(
     of: TaskRef,
     task: &str,
     specs: &[SecretSpec],
-) -> Result<Arc<Secrets>, Unanswered> {
-    let read = context.asker.secrets(of.alloc, task).await?;
+) -> Result<Arc<Secrets>, RequestError> {
+    let read = context.server_client.secrets(of.alloc, task).await?;
     let secrets: Secrets = read.into_iter().map(|SecretItems { name, items }| (name, items)).collect();
     if let Some(missing) = specs.iter().find(|spec| secrets.items(&spec.name).is_none()) {
         let text = format!("the server gave no secret {:?}", missing.name);
-        return Err(Unanswered { text, retry: true, taken: true, ..Unanswered::default() });
+        return Err(RequestError { text, retry: true, taken: true, ..RequestError::default() });
     }
     let secrets = Arc::new(secrets);
     context.held_secrets.hold(of, secrets.clone());
@@ -110,9 +110,9 @@ pub(super) async fn write(runner: &Runner, secrets: &Arc<Secrets>) -> Result<(),
         return Ok(());
     }
     let secrets = secrets.clone();
-    let write = move |_: &Context, run: &RunSpec, of: TaskRef, place: &AllocPaths| {
+    let write = move |_: &Context, run: &RunSpec, of: TaskRef, paths: &AllocPaths| {
         let spec = &run.group.tasks[usize::from(of.task)];
-        refuse_on_disk(place, &spec.name, || "write the files of the task's secrets".to_owned())?;
+        refuse_on_disk(paths, &spec.name, || "write the files of the task's secrets".to_owned())?;
         for secret in spec.secrets.iter().filter(|secret| !secret.files.is_empty()) {
             for (item, text) in secrets.items(&secret.name).into_iter().flatten() {
                 failpoint("task.secret", text.as_bytes());
@@ -122,7 +122,7 @@ pub(super) async fn write(runner: &Runner, secrets: &Arc<Secrets>) -> Result<(),
                         secret.name
                     )));
                 }
-                secret_files::write(place, &spec.name, &format!("{}/{item}", secret.files), text)?;
+                secret_files::write(paths, &spec.name, &format!("{}/{item}", secret.files), text)?;
             }
         }
         Ok(())
@@ -132,11 +132,11 @@ pub(super) async fn write(runner: &Runner, secrets: &Arc<Secrets>) -> Result<(),
 
 /// Refuses what is about to be done to a task's directory of secrets where that is on a disk.
 pub(super) fn refuse_on_disk(
-    place: &AllocPaths,
+    paths: &AllocPaths,
     task: &str,
     doing: impl FnOnce() -> String,
 ) -> Result<(), StartFailure> {
-    if alloc_dir::secrets::are_in_memory(place, task) {
+    if alloc_dir::secrets::are_in_memory(paths, task) {
         return Ok(());
     }
     Err(setup(format!(

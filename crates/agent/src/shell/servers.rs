@@ -4,7 +4,7 @@ use berth_api::agent::{REVOKED_SERVERS_MAX, RevokedServer, SERVERS_MAX};
 use berth_tls::{RevokedServers, now_secs};
 use tokio::sync::watch;
 
-/// Of an address.
+/// The longest address of a server, in bytes.
 const ADDRESS_BYTES_MAX: usize = 262;
 /// Of a server's name.
 const NAME_BYTES_MAX: usize = 128;
@@ -19,24 +19,24 @@ pub(super) fn usable(mut addresses: Vec<String>) -> Vec<String> {
     addresses
 }
 
-/// Adds those that are said to be revoked, as far as there is room. Whether any of that was not known.
-pub(super) fn learn_revoked(known: &RevokedServers, said: Vec<RevokedServer>) -> bool {
+/// Adds revoked servers, up to the limit. Whether any of them is new.
+pub(super) fn add_revoked(known: &RevokedServers, received: Vec<RevokedServer>) -> bool {
     let (all, latest) = (known.all(), now_secs() + AHEAD_SECS_MAX);
-    let mut room = REVOKED_SERVERS_MAX.saturating_sub(all.len());
-    let said = said.into_iter().filter(|one| one.name.len() <= NAME_BYTES_MAX).filter(|one| {
+    let mut slots_left = REVOKED_SERVERS_MAX.saturating_sub(all.len());
+    let received = received.into_iter().filter(|one| one.name.len() <= NAME_BYTES_MAX).filter(|one| {
         let is_known = all.contains_key(&one.name.to_ascii_lowercase());
-        let fits = is_known || room > 0;
-        room -= usize::from(fits && !is_known);
+        let fits = is_known || slots_left > 0;
+        slots_left -= usize::from(fits && !is_known);
         fits
     });
-    known.add(said.map(|one| (one.name, one.at_secs.min(latest))))
+    known.add(received.map(|one| (one.name, one.at_secs.min(latest))))
 }
 
 /// The known servers.
 #[derive(Debug)]
 pub struct Servers {
     given: Vec<String>,
-    /// What the cluster said last, to this run of the agent or to an earlier one.
+    /// What the cluster reported last, to this run of the agent or to an earlier one.
     learned: watch::Receiver<Vec<String>>,
     /// Of those that were given, the ones that are dialed before any that an earlier run learned of: whoever starts an agent
     /// with other servers wants those.
@@ -70,11 +70,11 @@ impl Servers {
 
     /// The server that was dialed last has let the agent in.
     pub fn reached(&mut self) {
-        self.begin_round();
+        self.start_round();
     }
 
     /// All but the one that was dialed last may be dialed.
-    fn begin_round(&mut self) {
+    fn start_round(&mut self) {
         self.dialed.drain(..self.dialed.len().saturating_sub(1));
     }
 
@@ -94,7 +94,7 @@ impl Servers {
         let mut left = self.known();
         left.retain(|one| !self.dialed.contains(one));
         if left.is_empty() {
-            self.begin_round();
+            self.start_round();
             left = self.known();
             left.retain(|one| !self.dialed.contains(one));
         }
@@ -181,14 +181,14 @@ mod tests {
     fn what_is_said_of_revoked_servers_is_bounded_and_is_never_unsaid() {
         let revoked = |name: &str, at_secs| RevokedServer { name: name.into(), at_secs };
         let known = RevokedServers::default();
-        assert!(learn_revoked(&known, vec![revoked("S1", 7), revoked(&"x".repeat(129), 7)]));
-        assert!(!learn_revoked(&known, vec![revoked("s1", 6)]) && !learn_revoked(&known, Vec::new()));
+        assert!(add_revoked(&known, vec![revoked("S1", 7), revoked(&"x".repeat(129), 7)]));
+        assert!(!add_revoked(&known, vec![revoked("s1", 6)]) && !add_revoked(&known, Vec::new()));
         assert_eq!(known.all().into_iter().collect::<Vec<_>>(), [("s1".to_owned(), 7)]);
-        assert!(learn_revoked(&known, vec![revoked("s1", u64::MAX)]));
+        assert!(add_revoked(&known, vec![revoked("s1", u64::MAX)]));
         assert!(known.all()["s1"] <= now_secs() + AHEAD_SECS_MAX, "a later certificate is good");
-        assert!(learn_revoked(&known, (0..1_000).map(|number| revoked(&format!("n{number}"), 1)).collect()));
+        assert!(add_revoked(&known, (0..1_000).map(|number| revoked(&format!("n{number}"), 1)).collect()));
         assert_eq!(known.all().len(), REVOKED_SERVERS_MAX);
-        assert!(learn_revoked(&known, vec![revoked("n1", 2), revoked("another", 2)]));
+        assert!(add_revoked(&known, vec![revoked("n1", 2), revoked("another", 2)]));
         assert!(!known.all().contains_key("another") && known.all()["n1"] == 2);
     }
 

@@ -28,34 +28,34 @@ use crate::volumes;
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Whose it is, and what its node has.
-struct Subject<'a> {
+/// The allocation that is set up, and its agent.
+struct SetupContext<'a> {
     context: &'a Context,
     run: &'a RunSpec,
-    place: &'a AllocPaths,
+    paths: &'a AllocPaths,
 }
 
-type Work = fn(&Subject<'_>) -> Result<(), StartFailure>;
+type StepFn = fn(&SetupContext<'_>) -> Result<(), StartFailure>;
 
-/// One thing that an allocation has for all of its tasks.
-struct Step {
+/// One step: something that an allocation has for all of its tasks.
+struct SetupStep {
     /// As events of tasks name it.
     name: &'static str,
-    prepare: Work,
-    clean_up: Work,
+    prepare: StepFn,
+    clean_up: StepFn,
     /// Whether trying again may help.
     may_pass: bool,
 }
 
 /// In the order in which they are prepared; they are cleaned up in the opposite one.
-const STEPS: [Step; 7] = [
-    Step { name: "directory", prepare: make_directory, clean_up: let_go, may_pass: false },
-    Step { name: "volumes", prepare: find_volumes, clean_up: nothing, may_pass: false },
-    Step { name: "users", prepare: nothing, clean_up: release_users, may_pass: false },
-    Step { name: "cores", prepare: reserve_cores, clean_up: release_cores, may_pass: true },
-    Step { name: "ports", prepare: take_host_ports, clean_up: release_host_ports, may_pass: false },
-    Step { name: "network", prepare: make_network, clean_up: remove_networks, may_pass: true },
-    Step { name: "tokens and secrets", prepare: nothing, clean_up: drop_secrets, may_pass: false },
+const STEPS: [SetupStep; 7] = [
+    SetupStep { name: "directory", prepare: make_directory, clean_up: clear_directory, may_pass: false },
+    SetupStep { name: "volumes", prepare: find_volumes, clean_up: no_op, may_pass: false },
+    SetupStep { name: "users", prepare: no_op, clean_up: release_users, may_pass: false },
+    SetupStep { name: "cores", prepare: reserve_cores, clean_up: release_cores, may_pass: true },
+    SetupStep { name: "ports", prepare: take_host_ports, clean_up: release_host_ports, may_pass: false },
+    SetupStep { name: "network", prepare: make_network, clean_up: remove_networks, may_pass: true },
+    SetupStep { name: "tokens and secrets", prepare: no_op, clean_up: drop_secrets, may_pass: false },
 ];
 
 /// How far the preparing or cleaning up of an allocation has come: before one of its steps, or after it.
@@ -74,8 +74,8 @@ pub fn setup_steps() -> impl Iterator<Item = &'static str> {
     STEPS.iter().map(|step| step.name)
 }
 
-impl Step {
-    fn carry_out(&self, prepares: bool, subject: &Subject<'_>) -> Result<(), StartFailure> {
+impl SetupStep {
+    fn carry_out(&self, prepares: bool, subject: &SetupContext<'_>) -> Result<(), StartFailure> {
         let reached = |done| {
             if let Some(watch) = subject.context.on_setup {
                 watch(SetupMoment { prepares, step: self.name, done });
@@ -97,7 +97,7 @@ impl Step {
 }
 
 /// All of it, or the first that cannot be made: no task could run without.
-fn prepare(subject: &Subject<'_>) -> Result<(), String> {
+fn prepare(subject: &SetupContext<'_>) -> Result<(), String> {
     STEPS.iter().try_for_each(|step| {
         let failed = |failure: StartFailure| not_prepared(step.name, &failure.message);
         step.carry_out(true, subject).map_err(failed)
@@ -120,7 +120,7 @@ fn no_directory(tasks: &[TaskSpec]) -> Option<String> {
 }
 
 /// As much of it as can be removed; what cannot holds up nothing else.
-fn clean_up(subject: &Subject<'_>) -> Option<String> {
+fn clean_up(subject: &SetupContext<'_>) -> Option<String> {
     let failures: Vec<String> = STEPS
         .iter()
         .rev()
@@ -132,35 +132,35 @@ fn clean_up(subject: &Subject<'_>) -> Option<String> {
     (!failures.is_empty()).then(|| failures.join("; "))
 }
 
-fn nothing(_: &Subject<'_>) -> Result<(), StartFailure> {
+fn no_op(_: &SetupContext<'_>) -> Result<(), StartFailure> {
     Ok(())
 }
 
-fn make_directory(subject: &Subject<'_>) -> Result<(), StartFailure> {
-    let Subject { context, run, place } = subject;
+fn make_directory(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
+    let SetupContext { context, run, paths } = subject;
     let tasks = &run.group.tasks;
     if let Some(why) = no_directory(tasks) {
         return Err(setup(why));
     }
     let equipment = context.equipment();
-    Ok(alloc_dir::make_shared(place, run, equipment.host(&context.node_id).sharers(tasks))?)
+    Ok(alloc_dir::make_shared(paths, run, equipment.host(&context.node_id).sharers(tasks))?)
 }
 
 /// What tasks had of memory, to hold their secrets, and the images that they needed. Their files stay.
-fn let_go(subject: &Subject<'_>) -> Result<(), StartFailure> {
+fn clear_directory(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
     let names = subject.run.group.tasks.iter().map(|task| task.name.as_str());
-    alloc_dir::secrets::end(subject.place, names);
-    Ok(images::links::release(&subject.place.root().join("keepers"))?)
+    alloc_dir::secrets::end(subject.paths, names);
+    Ok(images::links::release(&subject.paths.root().join("keepers"))?)
 }
 
 /// Those of the node are there already: what its tasks ask of them is looked at.
-fn find_volumes(subject: &Subject<'_>) -> Result<(), StartFailure> {
+fn find_volumes(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
     let (group, equipment) = (&subject.run.group, subject.context.equipment());
     let volumes = equipment.host(&subject.context.node_id).volumes;
     group.tasks.iter().try_for_each(|task| Ok(volumes::mounts_of(group, task, volumes).map(drop)?))
 }
 
-fn release_users(subject: &Subject<'_>) -> Result<(), StartFailure> {
+fn release_users(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
     if let Ok(ids) = &subject.context.providers.user_ids {
         ids.end(subject.run.alloc);
     }
@@ -176,37 +176,37 @@ pub(super) fn cores_of(run: &RunSpec) -> BTreeMap<u16, BTreeSet<u32>> {
     (0..).zip(&run.group.tasks).filter_map(own).collect()
 }
 
-fn reserve_cores(subject: &Subject<'_>) -> Result<(), StartFailure> {
+fn reserve_cores(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
     Ok(subject.context.cores.reserve(subject.run.alloc, cores_of(subject.run))?)
 }
 
-fn release_cores(subject: &Subject<'_>) -> Result<(), StartFailure> {
+fn release_cores(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
     Ok(subject.context.cores.release(subject.run.alloc)?)
 }
 
 /// Whether any of its tasks needs that of a network.
-fn needs(subject: &Subject<'_>, need: &NetworkNeed) -> bool {
-    let Subject { context, run, place } = subject;
+fn needs(subject: &SetupContext<'_>, need: &NetworkNeed) -> bool {
+    let SetupContext { context, run, paths } = subject;
     let equipment = context.equipment();
     let host = equipment.host(&context.node_id);
-    (0..).zip(&run.group.tasks).any(|(task, _)| host.network_need(run, task, place).as_ref() == Some(need))
+    (0..).zip(&run.group.tasks).any(|(task, _)| host.network_need(run, task, paths).as_ref() == Some(need))
 }
 
-fn take_host_ports(subject: &Subject<'_>) -> Result<(), StartFailure> {
-    let Subject { context, run, place } = subject;
+fn take_host_ports(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
+    let SetupContext { context, run, paths } = subject;
     if run.ports.is_empty() || !needs(subject, &NetworkNeed::Host) {
         return Ok(());
     }
     let networks = context.providers.networks.as_deref().ok();
-    Ok(context.host_ports.take(run, place, &context.host_ip, networks)?)
+    Ok(context.host_ports.take(run, paths, &context.host_ip, networks)?)
 }
 
-fn release_host_ports(subject: &Subject<'_>) -> Result<(), StartFailure> {
+fn release_host_ports(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
     subject.context.host_ports.end(subject.run.alloc);
     Ok(())
 }
 
-fn make_network(subject: &Subject<'_>) -> Result<(), StartFailure> {
+fn make_network(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
     if !needs(subject, &NetworkNeed::Shared) {
         return Ok(());
     }
@@ -214,15 +214,15 @@ fn make_network(subject: &Subject<'_>) -> Result<(), StartFailure> {
 }
 
 /// Those of single tasks, too.
-fn remove_networks(subject: &Subject<'_>) -> Result<(), StartFailure> {
+fn remove_networks(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
     let Ok(networks) = &subject.context.providers.networks else { return Ok(()) };
     Ok(networks.end(subject.run.alloc)?)
 }
 
-fn drop_secrets(subject: &Subject<'_>) -> Result<(), StartFailure> {
+fn drop_secrets(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
     subject.context.held.end(subject.run.alloc);
     subject.context.held_secrets.end(subject.run.alloc);
-    subject.context.held_shown.end(subject.run.alloc);
+    subject.context.held_template_data.end(subject.run.alloc);
     Ok(())
 }
 
@@ -231,7 +231,7 @@ impl Agent {
         let failed = move |message| {
             Event::PrepareFailed(alloc, StartFailure { kind: StartFailureKind::Setup, message })
         };
-        let work = move |subject: &Subject<'_>| match prepare(subject) {
+        let work = move |subject: &SetupContext<'_>| match prepare(subject) {
             Ok(()) => Event::Prepared(alloc),
             Err(message) => failed(message),
         };
@@ -244,7 +244,7 @@ impl Agent {
             tracing::error!(%alloc, left, "something of an allocation that has ended is left");
             Event::CleanedUp { alloc, left: Some(left) }
         };
-        let work = move |subject: &Subject<'_>| match clean_up(subject) {
+        let work = move |subject: &SetupContext<'_>| match clean_up(subject) {
             None => Event::CleanedUp { alloc, left: None },
             Some(left) => failed(left),
         };
@@ -252,7 +252,7 @@ impl Agent {
     }
 
     /// A task that has just started may have been about to when others got cores of their own.
-    pub(super) fn keep_off_cores(&self, of: TaskRef) {
+    pub(super) fn exclude_from_cores(&self, of: TaskRef) {
         if self.context.cores.are_reserved() {
             let context = self.context.clone();
             tokio::task::spawn_blocking(move || {
@@ -276,17 +276,17 @@ impl Agent {
     fn set_up(
         &self,
         alloc: AllocId,
-        work: impl FnOnce(&Subject<'_>) -> Event + Send + 'static,
+        work: impl FnOnce(&SetupContext<'_>) -> Event + Send + 'static,
         failed: impl FnOnce(String) -> Event + Send + 'static,
     ) {
         let Some(run) = self.node.spec_to_start(alloc) else { return };
-        let (context, place) = (self.context.clone(), self.data.place(alloc));
+        let (context, paths) = (self.context.clone(), self.data.paths(alloc));
         tokio::spawn(async move {
             // None once the agent ends.
             let _permit = context.setting_up.clone().acquire_owned().await.ok();
             let events = context.events.clone();
             let done = tokio::task::spawn_blocking(move || {
-                work(&Subject { context: &context, run: &run, place: &place })
+                work(&SetupContext { context: &context, run: &run, paths: &paths })
             });
             let event = done.await.unwrap_or_else(|_| failed(PANICKED.to_owned()));
             let _ = events.send(event).await;

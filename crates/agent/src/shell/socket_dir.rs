@@ -8,7 +8,7 @@ use std::path::Path;
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 
-/// An open directory.
+/// An open directory, through which its sockets have short paths.
 pub(super) struct SocketDir(OwnedFd);
 
 impl SocketDir {

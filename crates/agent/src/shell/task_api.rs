@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use super::runner::{Context, Runner};
 use super::secret_files;
 use crate::alloc_dir::secrets::API_SOCKET;
-use crate::failure::Doing;
+use crate::failure::FailureContext;
 use crate::lifecycle::{RunSpec, StartFailure, TaskRef};
 use crate::paths::AllocPaths;
 
@@ -31,85 +31,85 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const LINGER_MAX: Duration = Duration::from_secs(1);
 
 const NO_SERVER: &str = "the agent is connected to no server at the moment: try again";
-const NO_ROOM: &str = "the tasks of this node have too many connections to the API: try again";
+const TOO_MANY_CONNECTIONS: &str = "the tasks of this node have too many connections to the API: try again";
 
 /// The connections of all tasks.
 pub(super) struct TaskApis {
-    open: Mutex<Open>,
-    room: Semaphore,
+    open: Mutex<OpenConnections>,
+    slots: Semaphore,
 }
 
 #[derive(Default)]
-struct Open {
-    /// The way to the server, and what shows it which node this is; none while there is no connection.
-    line: Option<(mpsc::Sender<Up>, Vec<u8>)>,
+struct OpenConnections {
+    /// The channel to the server, and the node's secret; none while there is no connection.
+    up: Option<(mpsc::Sender<Up>, Vec<u8>)>,
     last: u64,
     connections: HashMap<u64, Arc<TaskApiEnd>>,
 }
 
 impl Default for TaskApis {
     fn default() -> Self {
-        Self { open: Mutex::default(), room: Semaphore::new(TASK_API_CONNECTIONS_MAX) }
+        Self { open: Mutex::default(), slots: Semaphore::new(TASK_API_CONNECTIONS_MAX) }
     }
 }
 
 impl TaskApis {
     /// There is a server from now on.
-    pub(super) fn connected(&self, line: mpsc::Sender<Up>, secret: Vec<u8>) {
-        self.open().line = Some((line, secret));
+    pub(super) fn connected(&self, up: mpsc::Sender<Up>, secret: Vec<u8>) {
+        self.open().up = Some((up, secret));
     }
 
     /// There is none any more, and with it what it carried.
     pub(super) fn disconnected(&self) {
         let mut open = self.open();
-        open.line = None;
+        open.up = None;
         open.connections.drain().for_each(|(_, end)| end.close());
     }
 
     /// The server says something of a connection.
-    pub(super) fn on_said(&self, said: TaskApi) {
-        let end = self.open().connections.get(&said.connection).cloned();
-        if let (Some(end), Some(part)) = (end, said.part) {
+    pub(super) fn on_message(&self, message: TaskApi) {
+        let end = self.open().connections.get(&message.connection).cloned();
+        if let (Some(end), Some(part)) = (end, message.part) {
             end.on_part(part);
         }
     }
 
     /// Begins a connection; none while there is no server.
-    fn begin(&self) -> Option<(Begun<'_>, Vec<u8>)> {
+    fn begin(&self) -> Option<(OpenConnection<'_>, Vec<u8>)> {
         let mut open = self.open();
-        let (line, secret) = open.line.clone()?;
+        let (up, secret) = open.up.clone()?;
         open.last += 1;
         let (number, end) = (open.last, Arc::new(TaskApiEnd::default()));
         open.connections.insert(number, end.clone());
-        Some((Begun { all: self, number, end, line }, secret))
+        Some((OpenConnection { all: self, number, end, up }, secret))
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A connection that the server knows of. It is informed when this is dropped.
-struct Begun<'a> {
+/// A connection that the server knows of. The server is informed when this is dropped.
+struct OpenConnection<'a> {
     all: &'a TaskApis,
     number: u64,
     end: Arc<TaskApiEnd>,
-    line: mpsc::Sender<Up>,
+    up: mpsc::Sender<Up>,
 }
 
-impl Begun<'_> {
-    async fn tell(&self, part: TaskApiPart) -> bool {
-        let said = Up::TaskApi(TaskApi { connection: self.number, part: Some(part) });
-        self.line.send(said).await.is_ok()
+impl OpenConnection<'_> {
+    async fn send(&self, part: TaskApiPart) -> bool {
+        let message = Up::TaskApi(TaskApi { connection: self.number, part: Some(part) });
+        self.up.send(message).await.is_ok()
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for OpenConnection<'_> {
     fn drop(&mut self) {
         self.all.open().connections.remove(&self.number);
-        let (line, part) = (self.line.clone(), Some(TaskApiPart::Close(TaskApiClose {})));
+        let (up, part) = (self.up.clone(), Some(TaskApiPart::Close(TaskApiClose {})));
         let close = Up::TaskApi(TaskApi { connection: self.number, part });
-        tokio::spawn(async move { line.send(close).await });
+        tokio::spawn(async move { up.send(close).await });
     }
 }
 
@@ -118,9 +118,9 @@ pub(super) async fn listen(runner: &Runner) -> Result<Option<UnixListener>, Star
     if runner.spec().identities.is_empty() {
         return Ok(None);
     }
-    let bind = |_: &Context, run: &RunSpec, of: TaskRef, place: &AllocPaths| -> Result<_, StartFailure> {
+    let bind = |_: &Context, run: &RunSpec, of: TaskRef, paths: &AllocPaths| -> Result<_, StartFailure> {
         let task = &run.group.tasks[usize::from(of.task)].name;
-        Ok(secret_files::socket(place, task, API_SOCKET)?)
+        Ok(secret_files::socket(paths, task, API_SOCKET)?)
     };
     let bound = runner.blocking(bind).await?;
     let listener = UnixListener::from_std(bound).doing(|| format!("listen at secrets/{API_SOCKET}"))?;
@@ -129,11 +129,11 @@ pub(super) async fn listen(runner: &Runner) -> Result<Option<UnixListener>, Star
 
 /// Serves the connections of a task for as long as this is awaited; never ends by itself.
 pub(super) async fn serve(runner: &Runner, listener: UnixListener) {
-    let room = Arc::new(Semaphore::new(TASK_CONNECTIONS_MAX));
+    let slots = Arc::new(Semaphore::new(TASK_CONNECTIONS_MAX));
     // They end with the task.
     let mut connections = JoinSet::new();
     loop {
-        let place = room.clone().acquire_owned().await;
+        let permit = slots.clone().acquire_owned().await;
         let Ok((stream, _)) = listener.accept().await else {
             sleep(ACCEPT_PAUSE).await;
             continue;
@@ -141,22 +141,22 @@ pub(super) async fn serve(runner: &Runner, listener: UnixListener) {
         let (context, alloc, task) = (runner.context.clone(), runner.of.alloc, runner.spec().name.clone());
         connections.spawn(async move {
             carry(&context.task_apis, stream, alloc, task).await;
-            drop(place);
+            drop(permit);
         });
         while connections.try_join_next().is_some() {}
     }
 }
 
 async fn carry(all: &TaskApis, mut stream: UnixStream, alloc: AllocId, task: String) {
-    let Ok(_room) = all.room.try_acquire() else {
-        return refuse(stream, 429, NO_ROOM).await;
+    let Ok(_room) = all.slots.try_acquire() else {
+        return refuse(stream, 429, TOO_MANY_CONNECTIONS).await;
     };
-    let Some((begun, secret)) = all.begin() else {
+    let Some((connection, secret)) = all.begin() else {
         return refuse(stream, 503, NO_SERVER).await;
     };
     let open = TaskApiOpen { secret, alloc_id: alloc.0.to_vec(), task };
-    if begun.tell(TaskApiPart::Open(open)).await {
-        let _ = begun.end.carry(&mut stream, TASK_API_IDLE_MAX, |part| begun.tell(part)).await;
+    if connection.send(TaskApiPart::Open(open)).await {
+        let _ = connection.end.carry(&mut stream, TASK_API_IDLE_MAX, |part| connection.send(part)).await;
         linger(stream).await;
     }
 }

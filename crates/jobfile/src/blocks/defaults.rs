@@ -3,11 +3,11 @@
 use berth_model::{job::Kept, value::Value};
 
 /// A setting and its default.
-type Default = (&'static str, Plain);
+type BlockDefault = (&'static str, DefaultValue);
 
 /// A value in the table.
 #[derive(Debug, Clone, Copy)]
-enum Plain {
+enum DefaultValue {
     Flag(bool),
     Text(&'static str),
     /// Seconds, which JSON has in nanoseconds.
@@ -17,26 +17,26 @@ enum Plain {
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
 /// The defaults of each block, by its name in JSON.
-const BLOCKS: &[(&str, &[Default])] = &[
+const BLOCKS: &[(&str, &[BlockDefault])] = &[
     (
         "Vault",
         &[
-            ("AllowTokenExpiration", Plain::Flag(false)),
-            ("ChangeMode", Plain::Text("restart")),
-            ("ChangeSignal", Plain::Text("SIGHUP")),
-            ("Cluster", Plain::Text("default")),
-            ("DisableFile", Plain::Flag(false)),
-            ("Env", Plain::Flag(true)),
-            ("Namespace", Plain::Text("")),
+            ("AllowTokenExpiration", DefaultValue::Flag(false)),
+            ("ChangeMode", DefaultValue::Text("restart")),
+            ("ChangeSignal", DefaultValue::Text("SIGHUP")),
+            ("Cluster", DefaultValue::Text("default")),
+            ("DisableFile", DefaultValue::Flag(false)),
+            ("Env", DefaultValue::Flag(true)),
+            ("Namespace", DefaultValue::Text("")),
         ],
     ),
-    ("Consul", &[("Cluster", Plain::Text("default"))]),
+    ("Consul", &[("Cluster", DefaultValue::Text("default"))]),
     (
         "CSIPluginConfig",
         &[
-            ("HealthTimeout", Plain::Seconds(30)),
-            ("MountDir", Plain::Text("/csi")),
-            ("StagePublishBaseDir", Plain::Text("/local/csi")),
+            ("HealthTimeout", DefaultValue::Seconds(30)),
+            ("MountDir", DefaultValue::Text("/csi")),
+            ("StagePublishBaseDir", DefaultValue::Text("/local/csi")),
         ],
     ),
 ];
@@ -51,7 +51,7 @@ pub(crate) fn with_defaults(mut kept: Kept) -> Kept {
                 *value == Value::Int(0)
                     && defaults
                         .iter()
-                        .any(|(of, default)| *of == name && matches!(default, Plain::Seconds(_)))
+                        .any(|(of, default)| *of == name && matches!(default, DefaultValue::Seconds(_)))
             };
             let given = members.iter().filter(|(name, value)| !is_unset(name, value));
             let given = given.map(|(name, value)| (name.to_owned(), value.clone()));
@@ -62,10 +62,10 @@ pub(crate) fn with_defaults(mut kept: Kept) -> Kept {
     kept
 }
 
-fn value(plain: Plain) -> Value {
+fn value(plain: DefaultValue) -> Value {
     match plain {
-        Plain::Flag(flag) => Value::Bool(flag),
-        Plain::Text(text) => Value::String(text.to_owned()),
-        Plain::Seconds(seconds) => Value::Int(seconds * NANOS_PER_SECOND),
+        DefaultValue::Flag(flag) => Value::Bool(flag),
+        DefaultValue::Text(text) => Value::String(text.to_owned()),
+        DefaultValue::Seconds(seconds) => Value::Int(seconds * NANOS_PER_SECOND),
     }
 }

@@ -15,7 +15,7 @@ use crate::{
 /// Asking more often would only load the node.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 
-/// Said once of all that a service has for whoever looks for it.
+/// Reported once for all the settings that only a service provider would use.
 const UNREGISTERED: &str = "`service` is not registered: there is no catalogue of services";
 
 const CHECK_KINDS: &Words<CheckKind> = &[
@@ -222,7 +222,7 @@ fn named(name: &str, owner: &[&str]) -> String {
 }
 
 /// Where services stand: what they may refer to.
-pub(crate) struct Around<'a> {
+pub(crate) struct ServiceContext<'a> {
     /// Labels of the group's ports.
     pub ports: &'a HashSet<&'a str>,
     /// Names of the group's tasks.
@@ -232,22 +232,22 @@ pub(crate) struct Around<'a> {
 }
 
 /// Reports what services and checks refer to and their group does not have.
-pub(crate) fn check_services(services: &[Service], bodies: &[Body<'_>], around: &Around<'_>) {
+pub(crate) fn check_services(services: &[Service], bodies: &[Body<'_>], context: &ServiceContext<'_>) {
     for (service, body) in services.iter().zip(bodies) {
-        check_port(&service.port, body, around.ports);
-        check_task(&service.task, body, around.tasks);
+        check_port(&service.port, body, context.ports);
+        check_task(&service.task, body, context.tasks);
         for (check, body) in service.checks.iter().zip(body.again("check")) {
-            check_port(&check.port, &body, around.ports);
-            check_task(&check.task, &body, around.tasks);
-            check_subject(service, check, &body, around);
+            check_port(&check.port, &body, context.ports);
+            check_task(&check.task, &body, context.tasks);
+            check_subject(service, check, &body, context);
         }
     }
 }
 
-/// A check asks a port, or something within a task.
-fn check_subject(service: &Service, check: &Check, body: &Body<'_>, around: &Around<'_>) {
+/// A check is of a port, or of something within a task.
+fn check_subject(service: &Service, check: &Check, body: &Body<'_>, context: &ServiceContext<'_>) {
     let is_script = check.kind == CheckKind::Script;
-    if is_script && !around.in_task && service.task.is_empty() && check.task.is_empty() {
+    if is_script && !context.in_task && service.task.is_empty() && check.task.is_empty() {
         body.missing(
             "check of type script names no task",
             "write `task = \"name\"`: the command runs within that task",

@@ -12,10 +12,10 @@ use berth_model::{
 
 use super::{affinity, constraint, name, network, spread, task};
 use crate::{
-    blocks::{Around, check_services, services, with_defaults},
+    blocks::{ServiceContext, check_services, services, with_defaults},
     diagnostic::quoted,
     drivers,
-    schema::{Body, KEPT_OF_GROUP},
+    schema::{Body, STORED_OF_GROUP},
     suggest::nearest,
 };
 
@@ -35,7 +35,7 @@ const OF_TYPES: [(&str, &[JobType], &str); 2] = [
 
 /// What groups have from their job unless they say otherwise.
 #[derive(Debug)]
-pub(super) struct Inherited {
+pub(super) struct JobDefaults {
     /// The name of the job.
     pub job: String,
     pub job_type: JobType,
@@ -48,7 +48,7 @@ pub(super) struct Inherited {
     pub secrets: Vec<Secret>,
 }
 
-pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
+pub(super) fn group(body: &Body<'_>, job: &JobDefaults) -> Group {
     let default = RestartPolicy::default_for(job.job_type);
     let restart = body.block("restart").map_or(default, |block| block.record_over(default));
     let scaling: Option<Box<Scaling>> = body.optional("scaling");
@@ -65,7 +65,7 @@ pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
         shutdown_delay: body.duration("shutdown_delay").unwrap_or_default(),
         tasks: tasks(
             body,
-            &task::Inherited {
+            &task::GroupDefaults {
                 owner: [job.job.clone(), name.clone()],
                 job_type: job.job_type,
                 is_dispatched: job.is_dispatched,
@@ -83,7 +83,7 @@ pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
         volumes: volumes(body),
         scaling: scaling.map(|scaling| horizontal(scaling, body, count)),
         max_run_duration: body.duration("max_run_duration"),
-        kept: with_defaults(body.kept(KEPT_OF_GROUP)),
+        kept: with_defaults(body.kept(STORED_OF_GROUP)),
         shares_room: false,
         name,
     };
@@ -121,11 +121,11 @@ fn task_logs(task: &Task, disk: u32, of_task: &Body<'_>, body: &Body<'_>) {
         "lower `max_files` or `max_file_size` in the task's `logs`, or give `ephemeral_disk` a larger `size`";
     // Documents of clients and servers say what is the default, too.
     let own = of_task.again("logs").into_iter().next().filter(|_| task.logs != LogConfig::default());
-    let said = own.as_ref().and_then(|logs| {
+    let stated = own.as_ref().and_then(|logs| {
         let name = ["max_file_size", "max_files"].into_iter().find(|name| logs.has(name))?;
         Some(logs.at(name))
     });
-    match said {
+    match stated {
         Some(at) => body.report.error_with_help(at, message, help),
         // It is what tasks have unless they say otherwise.
         None => {
@@ -171,7 +171,7 @@ fn check_networks(body: &Body<'_>, group: &Group) {
     }
 }
 
-/// What happens when a node goes silent is said once: by the block, or by the settings that came before it.
+/// What happens when a node is disconnected is set once: by the block, or by the older settings.
 fn check_disconnect(body: &Body<'_>, group: &Group) {
     const OLDER: [(&str, &str); 3] = [
         ("stop_after_client_disconnect", "StopAfterClientDisconnect"),
@@ -192,11 +192,11 @@ fn check_disconnect(body: &Body<'_>, group: &Group) {
 }
 
 /// The group that a task makes which stands directly in a job.
-pub(super) fn of_task(body: &Body<'_>, job: &Inherited) -> Group {
+pub(super) fn of_task(body: &Body<'_>, job: &JobDefaults) -> Group {
     let restart = RestartPolicy::default_for(job.job_type);
     let name = body.report.quietly(|| name::label(body));
     let owner = [job.job.clone(), name];
-    let inherited = task::Inherited {
+    let inherited = task::GroupDefaults {
         owner,
         job_type: job.job_type,
         is_dispatched: job.is_dispatched,
@@ -221,7 +221,7 @@ pub(super) fn of_task(body: &Body<'_>, job: &Inherited) -> Group {
     }
 }
 
-/// How allocations of a job leave a node where nothing is said of it.
+/// The default for how allocations of a job leave a node.
 fn migrate_default(job_type: JobType) -> Option<Box<Migrate>> {
     (job_type == JobType::Service).then(Box::default)
 }
@@ -263,9 +263,9 @@ pub(super) fn warn_idle<R: crate::record::Record + Default>(
     job_type: JobType,
     record: &R,
 ) {
-    let says_nothing = body.is_json() && *record == R::default();
+    let is_unset = body.is_json() && *record == R::default();
     let idle = OF_TYPES.iter().find(|(block, types, _)| *block == name && !types.contains(&job_type));
-    if let Some((.., help)) = idle.filter(|_| !says_nothing) {
+    if let Some((.., help)) = idle.filter(|_| !is_unset) {
         let message = format!("{} has no effect in a {} job", quoted(body.word(name)), job_type.as_str());
         body.report.warn(body.at(name), &message, help);
     }
@@ -328,7 +328,7 @@ fn volumes(body: &Body<'_>) -> Vec<Volume> {
     volumes
 }
 
-fn tasks(body: &Body<'_>, inherited: &task::Inherited) -> Vec<Task> {
+fn tasks(body: &Body<'_>, inherited: &task::GroupDefaults) -> Vec<Task> {
     let blocks = body.blocks("task");
     let mut seen = HashSet::new();
     for block in &blocks {
@@ -374,14 +374,18 @@ fn check_ports(body: &Body<'_>, group: &Group, ports: &HashSet<&str>) {
 fn check(body: &Body<'_>, group: &Group) {
     let ports: HashSet<&str> = group.ports().map(|port| port.label.as_str()).collect();
     let tasks: HashSet<&str> = group.tasks.iter().map(|task| task.name.as_str()).collect();
-    let around = Around { ports: &ports, tasks: &tasks, in_task: false };
-    check_services(&group.services, &body.again("service"), &around);
+    let context = ServiceContext { ports: &ports, tasks: &tasks, in_task: false };
+    check_services(&group.services, &body.again("service"), &context);
     check_ports(body, group, &ports);
     let volumes: HashSet<&str> = group.volumes.iter().map(|volume| volume.name.as_str()).collect();
     // Opening every task of a huge job again would take as long as reading it.
     if group.tasks.iter().any(|task| !task.services.is_empty() || !task.volume_mounts.is_empty()) {
         for (task, block) in group.tasks.iter().zip(body.again("task")) {
-            check_services(&task.services, &block.again("service"), &Around { in_task: true, ..around });
+            check_services(
+                &task.services,
+                &block.again("service"),
+                &ServiceContext { in_task: true, ..context },
+            );
             task::check_mounts(task, &block, &volumes);
         }
     }

@@ -10,14 +10,14 @@ use berth_model::{
 
 use super::{
     affinity, constraint,
-    group::{self, Inherited},
+    group::{self, JobDefaults},
     name, spread, task,
 };
 use crate::{
     blocks::with_times,
     excess::excess,
     record::COUNT,
-    schema::{Body, KEPT_OF_JOB},
+    schema::{Body, STORED_OF_JOB},
 };
 
 /// Bytes that a dispatch may carry.
@@ -57,7 +57,7 @@ pub(super) fn job(body: &Body<'_>) -> Job {
     let job_type = body.choice("type", TYPES).unwrap_or(JobType::Service);
     let reschedule = reschedule(body, job_type);
     let name = body.filled_text("name").unwrap_or_else(|| id.clone());
-    let inherited = Inherited {
+    let inherited = JobDefaults {
         job_type,
         job: name.clone(),
         is_dispatched: body.has("parameterized") || !body.lacks("Dispatched"),
@@ -90,7 +90,7 @@ pub(super) fn job(body: &Body<'_>) -> Job {
         update: inherited.update,
         migrate: inherited.migrate,
         reschedule: reschedule.map(Box::new),
-        kept: body.kept(KEPT_OF_JOB),
+        kept: body.kept(STORED_OF_JOB),
     };
     if body.has("name") {
         name::check_shown(body, &job.name, || body.at("name"));
@@ -167,7 +167,7 @@ fn check_launches(body: &Body<'_>, job: &Job) {
 }
 
 /// The groups; a task that stands directly in the job is a group of its own.
-fn groups(body: &Body<'_>, inherited: &Inherited) -> Vec<Group> {
+fn groups(body: &Body<'_>, inherited: &JobDefaults) -> Vec<Group> {
     let (groups, tasks) = (body.blocks("group"), body.blocks("task"));
     let mut seen = HashSet::new();
     for block in groups.iter().chain(&tasks) {

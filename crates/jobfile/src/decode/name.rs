@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::{diagnostic::quoted, limits::NAME_BYTES_MAX, report::At, schema::Body};
+use crate::{diagnostic::quoted, limits::NAME_BYTES_MAX, report::Position, schema::Body};
 
 /// The block's label, which must be a sound id for a job and a sound name for anything else.
 pub(super) fn label(body: &Body<'_>) -> String {
@@ -29,7 +29,7 @@ fn taken_by_nodes(name: &str) -> Option<&'static str> {
 }
 
 /// Reports an id that is missing, too long, or hard to type.
-pub(super) fn check_id(body: &Body<'_>, id: &str, at: impl FnOnce() -> At) {
+pub(super) fn check_id(body: &Body<'_>, id: &str, at: impl FnOnce() -> Position) {
     let what = body.what();
     if id.is_empty() {
         body.report.error(at(), format!("{what} has no name"));
@@ -50,7 +50,7 @@ pub(super) fn check_id(body: &Body<'_>, id: &str, at: impl FnOnce() -> At) {
 }
 
 /// Reports a name for people that is too long for any list, or shows as something else than it is.
-pub(super) fn check_shown(body: &Body<'_>, name: &str, at: impl FnOnce() -> At) {
+pub(super) fn check_shown(body: &Body<'_>, name: &str, at: impl FnOnce() -> Position) {
     if name.len() > NAME_BYTES_MAX {
         let message = format!("`name` has {} bytes, the limit is {NAME_BYTES_MAX}", name.len());
         body.report.error(at(), message);

@@ -7,12 +7,12 @@ use berth_model::job::{Network, Port};
 use super::name;
 use crate::{
     diagnostic::quoted,
-    schema::{Body, KEPT_OF_NETWORK},
+    schema::{Body, STORED_OF_NETWORK},
 };
 
 /// Modes by name, the default first; the others begin with `cni/`.
 const MODES: &[&str] = &["host", "none", "bridge"];
-/// What resolv.conf(5) has room for.
+/// The limits of resolv.conf(5).
 const DNS_SERVERS_MAX: usize = 3;
 
 pub(super) fn networks(body: &Body<'_>) -> Vec<Network> {
@@ -41,7 +41,7 @@ fn network(body: &Body<'_>) -> Network {
     let hostname = body.filled_text("hostname").unwrap_or_default();
     check_hostname(body, &hostname);
     check_dns(body);
-    Network { mode: mode(body), ports, hostname, kept: body.kept(KEPT_OF_NETWORK) }
+    Network { mode: mode(body), ports, hostname, kept: body.kept(STORED_OF_NETWORK) }
 }
 
 /// What is written to a file line by line must not hold lines of its own.

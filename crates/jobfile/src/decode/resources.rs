@@ -9,7 +9,7 @@ use super::{affinity, constraint, name};
 use crate::{
     diagnostic::quoted,
     record::COUNT,
-    schema::{Body, KEPT_OF_RESOURCES},
+    schema::{Body, STORED_OF_RESOURCES},
 };
 
 /// MHz; less could not be accounted for.
@@ -39,11 +39,11 @@ pub(super) fn resources(body: Option<Body<'_>>) -> TaskResources {
         cores,
         memory_max_mb,
         devices: body.blocks("device").iter().map(device).collect(),
-        kept: body.kept(KEPT_OF_RESOURCES),
+        kept: body.kept(STORED_OF_RESOURCES),
     }
 }
 
-/// MHz; none are asked for beside whole cores.
+/// MHz; 0 beside whole cores.
 fn cpu_mhz(body: &Body<'_>, cores: u32, default: u32) -> u32 {
     if cores == 0 {
         return body.number("cpu", CPU_MHZ_MIN..=*COUNT.end()).unwrap_or(default);

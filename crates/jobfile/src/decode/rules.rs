@@ -51,7 +51,7 @@ pub(crate) fn policy(body: &Body<'_>) -> PolicyRules {
         capabilities(&rule, &[]);
         let level = rule.choice("policy", levels);
         if rule.lacks("policy") {
-            says_nothing(&rule);
+            report_empty_rule(&rule);
         }
         level
     };
@@ -112,7 +112,7 @@ fn node_pool(rule: &Body<'_>) -> NodePoolRule {
     let level = rule.choice("policy", READ_WRITE);
     let capabilities = capabilities(rule, NODE_POOL_CAPABILITIES);
     if rule.lacks("policy") && capabilities.is_empty() {
-        says_nothing(rule);
+        report_empty_rule(rule);
     }
     NodePoolRule { pattern, level, capabilities }
 }
@@ -121,7 +121,7 @@ fn operator(rule: &Body<'_>) -> OperatorRule {
     let level = rule.choice("policy", READ_WRITE);
     let capabilities = capabilities(rule, OPERATOR_CAPABILITIES);
     if rule.lacks("policy") && capabilities.is_empty() {
-        says_nothing(rule);
+        report_empty_rule(rule);
     }
     if capabilities.iter().any(|word| word == "license-read") {
         let message = "capability `license-read` grants nothing: there are no licenses";
@@ -130,7 +130,7 @@ fn operator(rule: &Body<'_>) -> OperatorRule {
     OperatorRule { level, capabilities }
 }
 
-fn says_nothing(rule: &Body<'_>) {
+fn report_empty_rule(rule: &Body<'_>) {
     rule.missing("the rule says nothing", "write `policy = \"read\"`, `\"write\"` or `\"deny\"`");
 }
 

@@ -17,7 +17,7 @@ use crate::blocks::{check_identities, check_inside, check_secrets, services, wit
 use crate::{
     diagnostic::quoted,
     drivers,
-    schema::{Body, KEPT_OF_TASK},
+    schema::{Body, STORED_OF_TASK},
     suggest::nearest,
 };
 
@@ -67,7 +67,7 @@ const SIGNALS: &[&str] = &[
 
 /// What tasks have from their group unless they say otherwise.
 #[derive(Debug)]
-pub(super) struct Inherited {
+pub(super) struct GroupDefaults {
     /// The names of the job and of the group.
     pub owner: [String; 2],
     pub job_type: JobType,
@@ -78,7 +78,7 @@ pub(super) struct Inherited {
     pub secrets: Vec<Secret>,
 }
 
-pub(super) fn task(body: &Body<'_>, group: &Inherited) -> Task {
+pub(super) fn task(body: &Body<'_>, group: &GroupDefaults) -> Task {
     let name = name::label(body);
     let task = Task {
         driver: driver(body),
@@ -121,7 +121,7 @@ pub(super) fn vault(body: &Body<'_>) -> Option<Value> {
 }
 
 fn kept(body: &Body<'_>, vault: Option<&Value>) -> Kept {
-    let mut kept = body.kept(KEPT_OF_TASK);
+    let mut kept = body.kept(STORED_OF_TASK);
     if let Some(vault) = vault {
         kept.entry("Vault".to_owned()).or_insert_with(|| vault.clone());
     }

@@ -11,7 +11,7 @@ const AMOUNT: RangeInclusive<i64> = -1..=1_000_000_000_000;
 /// Devices of one name.
 const DEVICES: RangeInclusive<i64> = 0..=1_000_000_000;
 
-/// A namespace.
+/// Decodes a namespace.
 pub(crate) fn namespace(body: &Body<'_>) -> Json {
     let drivers = |body: &Body<'_>| {
         json!({
@@ -30,7 +30,7 @@ pub(crate) fn namespace(body: &Body<'_>) -> Json {
     })
 }
 
-/// A quota.
+/// Decodes a quota.
 pub(crate) fn quota(body: &Body<'_>) -> Json {
     let limit = |body: &Body<'_>| {
         json!({
@@ -56,7 +56,7 @@ pub(crate) fn node_pool_file(body: &Body<'_>) -> Json {
     pools.first().map(node_pool).unwrap_or_default()
 }
 
-/// A node pool.
+/// Decodes a node pool.
 pub(crate) fn node_pool(body: &Body<'_>) -> Json {
     let name = body.label();
     if name.is_none() {
@@ -69,7 +69,7 @@ pub(crate) fn node_pool(body: &Body<'_>) -> Json {
     })
 }
 
-/// A variable.
+/// Decodes a variable.
 pub(crate) fn variable(body: &Body<'_>) -> Json {
     json!({
         "Namespace": body.text("namespace").unwrap_or_default(),

@@ -20,7 +20,7 @@ fn operand(part: &str) -> (&str, &str) {
     (operator, part[operator.len()..].trim_start())
 }
 
-/// `v1.2.3-rc.1+build`
+/// Whether the text is a version, as `v1.2.3-rc.1+build`.
 fn is_version(text: &str, loose: bool) -> bool {
     let text = text.strip_prefix('v').unwrap_or(text);
     let (text, build) = text.split_once('+').unwrap_or((text, "0"));

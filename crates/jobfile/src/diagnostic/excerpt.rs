@@ -12,7 +12,7 @@ const LEAD_CHARS: usize = 40;
 /// A line of the source, cut to a readable width, and the part of it that is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
-    /// From 1.
+    /// The number of the line, from 1.
     pub line: usize,
     /// In characters, from 1; of the whole line, even if it is cut here.
     pub column: usize,

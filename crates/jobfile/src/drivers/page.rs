@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use expect_test::expect_file;
 
-use super::table::{DRIVERS, Driver, Fate, Form, Setting};
+use super::table::{DRIVERS, Driver, Setting, SettingType, Support};
 
 const ABOUT: &str = "\
 <!-- Made from the code by a test: `UPDATE_EXPECT=1 cargo test -p berth-jobfile page`. -->
@@ -146,36 +146,40 @@ fn meaning(path: &str) -> (&'static str, &'static str) {
     (default, means)
 }
 
-fn form(form: Form) -> String {
-    match form {
-        Form::Text => "text".to_owned(),
-        Form::Flag => "bool".to_owned(),
-        Form::Texts => "list of texts".to_owned(),
-        Form::Words => "text or list".to_owned(),
-        Form::Absolute => "absolute path".to_owned(),
-        Form::HostName => "host name".to_owned(),
-        Form::WholeOf(least, most) if (least, most) == (i32::MIN.into(), i32::MAX.into()) => {
+fn setting_type(setting_type: SettingType) -> String {
+    match setting_type {
+        SettingType::Text => "text".to_owned(),
+        SettingType::Flag => "bool".to_owned(),
+        SettingType::Texts => "list of texts".to_owned(),
+        SettingType::Words => "text or list".to_owned(),
+        SettingType::Absolute => "absolute path".to_owned(),
+        SettingType::HostName => "host name".to_owned(),
+        SettingType::WholeOf(least, most) if (least, most) == (i32::MIN.into(), i32::MAX.into()) => {
             "number".to_owned()
         }
-        Form::WholeOf(least, i64::MAX) => format!("{least} or more"),
-        Form::WholeOf(least, most) => format!("{least} to {most}"),
-        Form::Duration | Form::Positive => "duration".to_owned(),
-        Form::Capabilities(..) => "capabilities".to_owned(),
-        Form::OneOf(words, _) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
-        Form::Volumes => "list of texts".to_owned(),
-        Form::Blocks(_) => "blocks".to_owned(),
-        Form::Any => String::new(),
+        SettingType::WholeOf(least, i64::MAX) => format!("{least} or more"),
+        SettingType::WholeOf(least, most) => format!("{least} to {most}"),
+        SettingType::Duration | SettingType::Positive => "duration".to_owned(),
+        SettingType::Capabilities(..) => "capabilities".to_owned(),
+        SettingType::OneOf(words, _) => {
+            words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+        }
+        SettingType::Volumes => "list of texts".to_owned(),
+        SettingType::Blocks(_) => "blocks".to_owned(),
+        SettingType::Any => String::new(),
     }
 }
 
 /// Rows of settings that act, those of blocks below them.
 fn rows(driver: &str, above: &str, settings: &[Setting], page: &mut String) {
-    for Setting { name, form: of, .. } in settings.iter().filter(|setting| setting.fate == Fate::Done) {
+    for Setting { name, setting_type: of, .. } in
+        settings.iter().filter(|setting| setting.support == Support::Supported)
+    {
         let shown = format!("{above}{name}");
         let (default, means) = meaning(&format!("{driver}.{shown}"));
-        let _ = writeln!(page, "| `{shown}` | {} | {default} | {means} |", form(*of));
+        let _ = writeln!(page, "| `{shown}` | {} | {default} | {means} |", setting_type(*of));
         // A list of the same blocks has been documented already.
-        if let (Form::Blocks(parts), false) = (of, *name == "mounts") {
+        if let (SettingType::Blocks(parts), false) = (of, *name == "mounts") {
             rows(driver, &format!("{shown}."), parts, page);
         }
     }
@@ -189,15 +193,21 @@ fn section(driver: &Driver) -> String {
         driver.names.join(", ")
     );
     rows(first, "", driver.settings, &mut page);
-    let ignored: Vec<String> =
-        driver.settings.iter().filter(|s| s.fate == Fate::Ignored).map(|s| format!("`{}`", s.name)).collect();
+    let ignored: Vec<String> = driver
+        .settings
+        .iter()
+        .filter(|s| s.support == Support::Ignored)
+        .map(|s| format!("`{}`", s.name))
+        .collect();
     if !ignored.is_empty() {
         let _ = writeln!(page, "\nIgnored: {}.", ignored.join(", "));
     }
     let refused: Vec<(&str, &str)> = driver
         .settings
         .iter()
-        .filter_map(|s| if let Fate::Refused(instead) = s.fate { Some((s.name, instead)) } else { None })
+        .filter_map(
+            |s| if let Support::Refused(instead) = s.support { Some((s.name, instead)) } else { None },
+        )
         .collect();
     if !refused.is_empty() {
         page.push_str("\n| refused | instead |\n|---|---|\n");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::table::{DRIVERS, Driver, Fate, Form, Setting};
+use super::table::{DRIVERS, Driver, Setting, SettingType, Support};
 
 /// A setting of a driver.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,17 +11,17 @@ pub struct DriverSetting {
     pub driver: &'static str,
     /// Its name; of one within blocks with theirs before it: `mount.bind_options.propagation`.
     pub path: String,
-    /// What becomes of it.
-    pub fate: SettingFate,
+    /// Whether anything acts upon it.
+    pub support: SettingSupport,
     /// Values that are accepted, of each kind there is.
     pub values: Vec<Value>,
 }
 
-/// What becomes of a setting.
+/// Whether anything acts upon a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SettingFate {
+pub enum SettingSupport {
     /// It is acted upon.
-    Done,
+    Supported,
     /// The task runs without it.
     Ignored,
     /// The job is refused.
@@ -41,40 +41,40 @@ pub fn driver_settings() -> Vec<DriverSetting> {
 fn add(driver: &'static str, above: &str, settings: &[Setting], found: &mut Vec<DriverSetting>) {
     for setting in settings {
         let path = format!("{above}{}", setting.name);
-        if let Form::Blocks(parts) = setting.form {
+        if let SettingType::Blocks(parts) = setting.setting_type {
             add(driver, &format!("{path}."), parts, found);
             continue;
         }
-        let fate = match setting.fate {
-            Fate::Done => SettingFate::Done,
-            Fate::Ignored => SettingFate::Ignored,
-            Fate::Refused(_) => SettingFate::Refused,
+        let support = match setting.support {
+            Support::Supported => SettingSupport::Supported,
+            Support::Ignored => SettingSupport::Ignored,
+            Support::Refused(_) => SettingSupport::Refused,
         };
-        let mut values = examples(setting.form);
+        let mut values = examples(setting.setting_type);
         if !setting.is_needed {
             values.push(Value::Null);
         }
-        found.push(DriverSetting { driver, path, fate, values });
+        found.push(DriverSetting { driver, path, support, values });
     }
 }
 
-fn examples(form: Form) -> Vec<Value> {
-    match form {
-        Form::Text | Form::Any => vec![json!("local/x")],
-        Form::Flag => vec![json!(false), json!(true)],
-        Form::Texts => vec![json!([]), json!(["x"])],
-        Form::Words => vec![json!([]), json!(["x"]), json!("x")],
-        Form::WholeOf(least, most) => vec![json!(least), json!(most)],
-        Form::Duration => vec![json!(""), json!("0s"), json!("1m30s")],
-        Form::Positive => vec![json!(""), json!("1m30s")],
-        Form::Absolute => vec![json!(""), json!("/x")],
-        Form::HostName => vec![json!(""), json!("web-1.example")],
-        Form::OneOf(words, _) => words.iter().map(|word| json!(word)).collect(),
-        Form::Volumes => vec![json!([]), json!(["local/a:/a", "local/b:/b:ro", "local/c:/c:rw"])],
-        Form::Capabilities(names, _) => {
+fn examples(setting_type: SettingType) -> Vec<Value> {
+    match setting_type {
+        SettingType::Text | SettingType::Any => vec![json!("local/x")],
+        SettingType::Flag => vec![json!(false), json!(true)],
+        SettingType::Texts => vec![json!([]), json!(["x"])],
+        SettingType::Words => vec![json!([]), json!(["x"]), json!("x")],
+        SettingType::WholeOf(least, most) => vec![json!(least), json!(most)],
+        SettingType::Duration => vec![json!(""), json!("0s"), json!("1m30s")],
+        SettingType::Positive => vec![json!(""), json!("1m30s")],
+        SettingType::Absolute => vec![json!(""), json!("/x")],
+        SettingType::HostName => vec![json!(""), json!("web-1.example")],
+        SettingType::OneOf(words, _) => words.iter().map(|word| json!(word)).collect(),
+        SettingType::Volumes => vec![json!([]), json!(["local/a:/a", "local/b:/b:ro", "local/c:/c:rw"])],
+        SettingType::Capabilities(names, _) => {
             let full: Vec<String> = names.iter().map(|name| format!("CAP_{}", name.to_uppercase())).collect();
             vec![json!([]), json!(names), json!(full), json!(["all"]), json!(["ALL"])]
         }
-        Form::Blocks(_) => Vec::new(),
+        SettingType::Blocks(_) => Vec::new(),
     }
 }

@@ -12,15 +12,15 @@ pub(super) struct Driver {
 
 pub(super) struct Setting {
     pub name: &'static str,
-    pub form: Form,
-    pub fate: Fate,
+    pub setting_type: SettingType,
+    pub support: Support,
     /// The block in which it stands is nothing without it.
     pub is_needed: bool,
 }
 
-/// How a setting is written.
+/// The type of a setting, with the values it allows.
 #[derive(Clone, Copy)]
-pub(super) enum Form {
+pub(super) enum SettingType {
     Text,
     Flag,
     /// A list of texts.
@@ -45,34 +45,34 @@ pub(super) enum Form {
     HostName,
     /// Blocks that have these settings.
     Blocks(&'static [Setting]),
-    /// Whatever it is, it is not looked at.
+    /// Any value; it is not checked.
     Any,
 }
 
-/// What becomes of a setting.
+/// Whether anything acts upon a setting.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    Done,
+pub(super) enum Support {
+    Supported,
     /// Nothing acts upon it, and the task is the same without it.
     Ignored,
     /// Nothing acts upon it, and the task would be another one: what to do instead.
     Refused(&'static str),
 }
 
-const fn done(name: &'static str, form: Form) -> Setting {
-    Setting { name, form, fate: Fate::Done, is_needed: false }
+const fn supported(name: &'static str, setting_type: SettingType) -> Setting {
+    Setting { name, setting_type, support: Support::Supported, is_needed: false }
 }
 
-const fn needed(name: &'static str, form: Form) -> Setting {
-    Setting { is_needed: true, ..done(name, form) }
+const fn needed(name: &'static str, setting_type: SettingType) -> Setting {
+    Setting { is_needed: true, ..supported(name, setting_type) }
 }
 
 const fn ignored(name: &'static str) -> Setting {
-    Setting { fate: Fate::Ignored, ..done(name, Form::Any) }
+    Setting { support: Support::Ignored, ..supported(name, SettingType::Any) }
 }
 
 const fn refused(name: &'static str, instead: &'static str) -> Setting {
-    Setting { fate: Fate::Refused(instead), ..done(name, Form::Any) }
+    Setting { support: Support::Refused(instead), ..supported(name, SettingType::Any) }
 }
 
 const WITHOUT: &str = "leave it out";
@@ -146,45 +146,49 @@ static KNOWN: [&str; 41] = [
     "wake_alarm",
 ];
 
-const ADDED: Form = Form::Capabilities(
+const ADDED: SettingType = SettingType::Capabilities(
     &GIVEN,
     "containers may have audit_write, chown, dac_override, fowner, fsetid, kill, net_bind_service, \
      setfcap, setgid, setpcap, setuid and sys_chroot, where agents have --extra-capabilities also net_raw \
      and sys_ptrace, and no others",
 );
 /// For a command of the host: with the others its user would reach all files of the host that its root shows.
-static GIVEN_TO_EXEC: [&str; 4] = ["audit_write", "kill", "net_bind_service", "sys_chroot"];
-const ADDED_TO_EXEC: Form = Form::Capabilities(
-    &GIVEN_TO_EXEC,
+static EXEC_ARGUMENTS: [&str; 4] = ["audit_write", "kill", "net_bind_service", "sys_chroot"];
+const ADDED_TO_EXEC: SettingType = SettingType::Capabilities(
+    &EXEC_ARGUMENTS,
     "a command of the host may have audit_write, kill, net_bind_service and sys_chroot, and no others",
 );
-const DROPPED: Form = Form::Capabilities(&KNOWN, "write a name as in capabilities(7), or `all`");
+const DROPPED: SettingType =
+    SettingType::Capabilities(&KNOWN, "write a name as in capabilities(7), or `all`");
 
 static AUTH: [Setting; 4] = [
-    done("username", Form::Text),
-    done("password", Form::Text),
+    supported("username", SettingType::Text),
+    supported("password", SettingType::Text),
     // The image's name says which registry it is for, and people what it is.
-    done("server_address", Form::Text),
-    done("email", Form::Text),
+    supported("server_address", SettingType::Text),
+    supported("email", SettingType::Text),
 ];
 
 static MOUNT: [Setting; 7] = [
-    needed("type", Form::OneOf(&["bind", "tmpfs"], VOLUMES)),
-    needed("target", Form::Text),
-    done("source", Form::Text),
-    done("readonly", Form::Flag),
-    done("bind_options", Form::Blocks(&BIND_OPTIONS)),
-    done("tmpfs_options", Form::Blocks(&TMPFS_OPTIONS)),
+    needed("type", SettingType::OneOf(&["bind", "tmpfs"], VOLUMES)),
+    needed("target", SettingType::Text),
+    supported("source", SettingType::Text),
+    supported("readonly", SettingType::Flag),
+    supported("bind_options", SettingType::Blocks(&BIND_OPTIONS)),
+    supported("tmpfs_options", SettingType::Blocks(&TMPFS_OPTIONS)),
     refused("volume_options", VOLUMES),
 ];
 
-static BIND_OPTIONS: [Setting; 1] = [done("propagation", Form::OneOf(&["private", "rprivate"], WITHOUT))];
+static BIND_OPTIONS: [Setting; 1] =
+    [supported("propagation", SettingType::OneOf(&["private", "rprivate"], WITHOUT))];
 
-static TMPFS_OPTIONS: [Setting; 2] =
-    [done("size", Form::WholeOf(1, i64::MAX)), done("mode", Form::WholeOf(0, 0o7777))];
+static TMPFS_OPTIONS: [Setting; 2] = [
+    supported("size", SettingType::WholeOf(1, i64::MAX)),
+    supported("mode", SettingType::WholeOf(0, 0o7777)),
+];
 
 /// What a process may say of its end.
-const EXIT: Form = Form::WholeOf(i32::MIN as i64, i32::MAX as i64);
+const EXIT: SettingType = SettingType::WholeOf(i32::MIN as i64, i32::MAX as i64);
 
 pub(super) static DRIVERS: [Driver; 4] = [
     Driver {
@@ -192,28 +196,28 @@ pub(super) static DRIVERS: [Driver; 4] = [
         contains: true,
         needs: "image",
         settings: &[
-            done("image", Form::Text),
-            done("command", Form::Text),
-            done("args", Form::Texts),
-            done("entrypoint", Form::Words),
-            done("work_dir", Form::Absolute),
-            done("network_mode", Form::OneOf(&["bridge", "host", "none"], NETWORK)),
-            done("ports", Form::Texts),
-            done("pids_limit", Form::WholeOf(1, 65_536)),
-            done("cpu_hard_limit", Form::Flag),
-            done("cpu_cfs_period", Form::WholeOf(1_000, 1_000_000)),
-            done("auth", Form::Blocks(&AUTH)),
-            done("force_pull", Form::Flag),
-            done("image_pull_timeout", Form::Positive),
-            done("pull_policy", Form::OneOf(&["always", "missing", "never"], PULLED)),
-            done("hostname", Form::HostName),
-            done("readonly_rootfs", Form::Flag),
-            done("userns_mode", Form::OneOf(&["host", "private"], HOST)),
-            done("cap_drop", DROPPED),
-            done("cap_add", ADDED),
-            done("mount", Form::Blocks(&MOUNT)),
-            done("mounts", Form::Blocks(&MOUNT)),
-            done("volumes", Form::Volumes),
+            supported("image", SettingType::Text),
+            supported("command", SettingType::Text),
+            supported("args", SettingType::Texts),
+            supported("entrypoint", SettingType::Words),
+            supported("work_dir", SettingType::Absolute),
+            supported("network_mode", SettingType::OneOf(&["bridge", "host", "none"], NETWORK)),
+            supported("ports", SettingType::Texts),
+            supported("pids_limit", SettingType::WholeOf(1, 65_536)),
+            supported("cpu_hard_limit", SettingType::Flag),
+            supported("cpu_cfs_period", SettingType::WholeOf(1_000, 1_000_000)),
+            supported("auth", SettingType::Blocks(&AUTH)),
+            supported("force_pull", SettingType::Flag),
+            supported("image_pull_timeout", SettingType::Positive),
+            supported("pull_policy", SettingType::OneOf(&["always", "missing", "never"], PULLED)),
+            supported("hostname", SettingType::HostName),
+            supported("readonly_rootfs", SettingType::Flag),
+            supported("userns_mode", SettingType::OneOf(&["host", "private"], HOST)),
+            supported("cap_drop", DROPPED),
+            supported("cap_add", ADDED),
+            supported("mount", SettingType::Blocks(&MOUNT)),
+            supported("mounts", SettingType::Blocks(&MOUNT)),
+            supported("volumes", SettingType::Volumes),
             ignored("advertise_ipv6_address"),
             ignored("auth_soft_fail"),
             ignored("container_exists_attempts"),
@@ -259,13 +263,13 @@ pub(super) static DRIVERS: [Driver; 4] = [
         contains: true,
         needs: "command",
         settings: &[
-            done("command", Form::Text),
-            done("args", Form::Texts),
-            done("work_dir", Form::Absolute),
-            done("pid_mode", Form::OneOf(&["private"], HOST)),
-            done("ipc_mode", Form::OneOf(&["private"], HOST)),
-            done("cap_add", ADDED_TO_EXEC),
-            done("cap_drop", DROPPED),
+            supported("command", SettingType::Text),
+            supported("args", SettingType::Texts),
+            supported("work_dir", SettingType::Absolute),
+            supported("pid_mode", SettingType::OneOf(&["private"], HOST)),
+            supported("ipc_mode", SettingType::OneOf(&["private"], HOST)),
+            supported("cap_add", ADDED_TO_EXEC),
+            supported("cap_drop", DROPPED),
             refused("cgroup_v1_override", WITHOUT),
             refused("cgroup_v2_override", WITHOUT),
             refused("denied_envvars", WITHOUT),
@@ -277,9 +281,9 @@ pub(super) static DRIVERS: [Driver; 4] = [
         contains: false,
         needs: "command",
         settings: &[
-            done("command", Form::Text),
-            done("args", Form::Texts),
-            done("work_dir", Form::Text),
+            supported("command", SettingType::Text),
+            supported("args", SettingType::Texts),
+            supported("work_dir", SettingType::Text),
             refused("cgroup_v1_override", WITHOUT),
             refused("cgroup_v2_override", WITHOUT),
             refused("denied_envvars", WITHOUT),
@@ -291,22 +295,22 @@ pub(super) static DRIVERS: [Driver; 4] = [
         contains: true,
         needs: "",
         settings: &[
-            done("start_events", Form::WholeOf(0, 65_535)),
-            done("start_event_gap", Form::Duration),
-            done("start_block_for", Form::Duration),
-            done("start_error", Form::Text),
-            done("start_error_recoverable", Form::Flag),
-            done("run_for", Form::Duration),
-            done("exit_code", EXIT),
-            done("exit_signal", EXIT),
-            done("exit_err_msg", Form::Text),
-            done("signal_error", Form::Text),
-            done("checks_fail_for", Form::Duration),
-            done("checks_fail_after", Form::Duration),
-            done("kill_after", Form::Duration),
-            done("stdout_string", Form::Text),
-            done("stdout_repeat", Form::WholeOf(0, i64::MAX)),
-            done("stdout_repeat_duration", Form::Duration),
+            supported("start_events", SettingType::WholeOf(0, 65_535)),
+            supported("start_event_gap", SettingType::Duration),
+            supported("start_block_for", SettingType::Duration),
+            supported("start_error", SettingType::Text),
+            supported("start_error_recoverable", SettingType::Flag),
+            supported("run_for", SettingType::Duration),
+            supported("exit_code", EXIT),
+            supported("exit_signal", EXIT),
+            supported("exit_err_msg", SettingType::Text),
+            supported("signal_error", SettingType::Text),
+            supported("checks_fail_for", SettingType::Duration),
+            supported("checks_fail_after", SettingType::Duration),
+            supported("kill_after", SettingType::Duration),
+            supported("stdout_string", SettingType::Text),
+            supported("stdout_repeat", SettingType::WholeOf(0, i64::MAX)),
+            supported("stdout_repeat_duration", SettingType::Duration),
         ],
     },
 ];

@@ -3,19 +3,19 @@
 use std::rc::Rc;
 
 use super::{
+    error::{EvalError, EvalResult},
     evaluate::Evaluator,
-    fault::{Evaluated, Fault},
     scope::{Frame, Scope},
     value::{Members, Value},
 };
 use crate::{
     diagnostic::quoted,
-    syntax::{Block, Expression, Item, ItemKind, Kind},
-    tree::{Entry, Form, Name, Node, Tree},
+    syntax::{Block, Expression, ExpressionKind, Item, ItemKind},
+    tree::{Entry, EntryKind, Name, Node, Tree},
 };
 
 /// What a dynamic block says.
-struct Dynamic<'i, 's> {
+struct DynamicBlock<'i, 's> {
     /// The key of the blocks that it makes.
     key: &'i Name<'s>,
     for_each: &'i Expression<'s>,
@@ -33,32 +33,32 @@ pub(super) fn expand<'s>(
     entries: &mut Vec<Entry<'s>>,
 ) {
     let made = read(block).and_then(|dynamic| dynamic.expand(evaluator, scope, entries));
-    made.unwrap_or_else(|fault| fault.tell(evaluator.report));
+    made.unwrap_or_else(|error| error.report(evaluator.report));
 }
 
-fn read<'i, 's>(block: &'i Block<'s>) -> Evaluated<Dynamic<'i, 's>> {
+fn read<'i, 's>(block: &'i Block<'s>) -> EvalResult<DynamicBlock<'i, 's>> {
     const HELP: &str = "write `dynamic \"name\" { for_each = ... content { ... } }`";
-    let missing = |what: &str| Fault::at(block.span, format!("dynamic block has no {what}")).help(HELP);
+    let missing = |what: &str| EvalError::at(block.span, format!("dynamic block has no {what}")).help(HELP);
     let (mut for_each, mut iterator, mut labels, mut content) = (None, None, None, None);
     for Item { key, kind } in &block.items {
         match (&*key.text, kind) {
             ("for_each", ItemKind::Attribute(expression)) => for_each = Some(expression),
             ("labels", ItemKind::Attribute(expression)) => labels = Some(expression),
-            ("iterator", ItemKind::Attribute(Expression { kind: Kind::Name(name), .. })) => {
+            ("iterator", ItemKind::Attribute(Expression { kind: ExpressionKind::Name(name), .. })) => {
                 iterator = Some(*name)
             }
             ("iterator", ItemKind::Attribute(other)) => {
-                return Err(Fault::at(other.span, "iterator must be a name, without quotes"));
+                return Err(EvalError::at(other.span, "iterator must be a name, without quotes"));
             }
             ("content", ItemKind::Block(block)) => content = Some(block),
             _ => {
                 let message = format!("{} does not belong in a dynamic block", quoted(&key.text));
-                return Err(Fault::at(key.span, message).help(HELP));
+                return Err(EvalError::at(key.span, message).help(HELP));
             }
         }
     }
     let key = block.labels.first().ok_or_else(|| missing("label"))?;
-    Ok(Dynamic {
+    Ok(DynamicBlock {
         key,
         for_each: for_each.ok_or_else(|| missing("`for_each`"))?,
         iterator: iterator.unwrap_or(&key.text),
@@ -67,13 +67,13 @@ fn read<'i, 's>(block: &'i Block<'s>) -> Evaluated<Dynamic<'i, 's>> {
     })
 }
 
-impl<'s> Dynamic<'_, 's> {
+impl<'s> DynamicBlock<'_, 's> {
     fn expand(
         &self,
         evaluator: &Evaluator<'_>,
         scope: Scope<'_>,
         entries: &mut Vec<Entry<'s>>,
-    ) -> Evaluated<()> {
+    ) -> EvalResult<()> {
         let values = evaluator.value(self.for_each, scope)?;
         for (key, value) in evaluator.items(&values, self.for_each.span)? {
             let members = [("key", key), ("value", value)].map(|(name, value)| (Rc::from(name), value));
@@ -82,7 +82,7 @@ impl<'s> Dynamic<'_, 's> {
             let labels = self.labels_of(evaluator, frame.scope())?;
             let tree = Tree::Object(evaluator.body(&self.content.items, frame.scope()).into());
             let value = Node { span: self.content.span, tree };
-            entries.push(Entry { key: self.key.clone(), form: Form::Block { labels }, value });
+            entries.push(Entry { key: self.key.clone(), kind: EntryKind::Block { labels }, value });
             if evaluator.is_over() {
                 break;
             }
@@ -90,15 +90,15 @@ impl<'s> Dynamic<'_, 's> {
         Ok(())
     }
 
-    fn labels_of(&self, evaluator: &Evaluator<'_>, scope: Scope<'_>) -> Evaluated<Box<[Name<'s>]>> {
+    fn labels_of(&self, evaluator: &Evaluator<'_>, scope: Scope<'_>) -> EvalResult<Box<[Name<'s>]>> {
         let Some(expression) = self.labels else { return Ok(Box::default()) };
         let span = expression.span;
         let Value::List(labels) = evaluator.value(expression, scope)? else {
-            return Err(Fault::at(span, "labels must be a list of texts"));
+            return Err(EvalError::at(span, "labels must be a list of texts"));
         };
         let label = |label: &Value| {
             let text = label.to_text().map(|text| text.into_owned().into());
-            let text = text.ok_or_else(|| Fault::at(span, "labels must be a list of texts"))?;
+            let text = text.ok_or_else(|| EvalError::at(span, "labels must be a list of texts"))?;
             Ok(Name { text, span })
         };
         labels.inner.iter().map(label).collect()

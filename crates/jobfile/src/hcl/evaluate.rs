@@ -4,7 +4,7 @@ use std::{borrow::Cow, cell::Cell, path::Path, rc::Rc};
 
 use super::{
     dynamic,
-    fault::{Evaluated, Fault},
+    error::{EvalError, EvalResult},
     scope::Scope,
     value::Value,
 };
@@ -12,8 +12,8 @@ use crate::{
     limits::{DEPTH_MAX, EVALUATION_BYTES_MAX, VALUE_BYTES_MAX},
     report::Report,
     span::Span,
-    syntax::{Block, Expression, Item, ItemKind, Kind, Part},
-    tree::{Entry, Form, Name, Node, Tree},
+    syntax::{Block, Expression, ExpressionKind, Item, ItemKind, StringPart},
+    tree::{Entry, EntryKind, Name, Node, Tree},
 };
 
 /// What a node counts beyond its text.
@@ -25,7 +25,7 @@ pub(super) struct Evaluator<'e> {
     pub report: &'e Report<'e>,
     /// Where the paths of file functions begin; none where there are no such functions.
     pub base_dir: Option<&'e Path>,
-    /// What was looked at and made so far.
+    /// What was read and made so far.
     spent_bytes: Cell<u64>,
 }
 
@@ -34,8 +34,8 @@ impl<'e> Evaluator<'e> {
         Self { report, base_dir, spent_bytes: Cell::new(0) }
     }
 
-    /// Counts what was looked at or made; a source that makes much of little must end somewhere.
-    pub fn spend(&self, bytes: u64, span: Span) -> Evaluated<()> {
+    /// Counts what was read or made; a source that makes much of little must end somewhere.
+    pub fn spend(&self, bytes: u64, span: Span) -> EvalResult<()> {
         let spent = self.spent_bytes.get().saturating_add(bytes);
         self.spent_bytes.set(spent);
         if spent <= EVALUATION_BYTES_MAX {
@@ -43,18 +43,18 @@ impl<'e> Evaluator<'e> {
         }
         let limit = EVALUATION_BYTES_MAX >> 20;
         let message = format!("the expressions of this file make and look at more than {limit} MiB");
-        Err(Fault::at(span, message).help("shorten its lists, or what is done for each item").limit())
+        Err(EvalError::at(span, message).help("shorten its lists, or what is done for each item").limit())
     }
 
     /// The value, if it is within limits, and counted.
-    pub fn bounded(&self, value: Value, span: Span) -> Evaluated<Value> {
+    pub fn bounded(&self, value: Value, span: Span) -> EvalResult<Value> {
         if value.bytes() > VALUE_BYTES_MAX {
             let message = format!("this value takes more than {} MiB", VALUE_BYTES_MAX >> 20);
-            return Err(Fault::at(span, message).limit());
+            return Err(EvalError::at(span, message).limit());
         }
         if value.depth() > DEPTH_MAX as u32 {
             let message = format!("this value is nested more than {DEPTH_MAX} levels deep");
-            return Err(Fault::at(span, message).limit());
+            return Err(EvalError::at(span, message).limit());
         }
         self.spend(value.bytes(), span)?;
         Ok(value)
@@ -67,7 +67,7 @@ impl<'e> Evaluator<'e> {
             match kind {
                 ItemKind::Attribute(expression) => {
                     let value = self.node(expression, scope);
-                    entries.push(Entry { key: key.clone(), form: Form::Attribute, value });
+                    entries.push(Entry { key: key.clone(), kind: EntryKind::Attribute, value });
                 }
                 ItemKind::Block(block) if key.text == "dynamic" => {
                     dynamic::expand(self, block, scope, &mut entries);
@@ -83,8 +83,8 @@ impl<'e> Evaluator<'e> {
 
     fn block<'s>(&self, key: Name<'s>, block: &Block<'s>, scope: Scope<'_>) -> Entry<'s> {
         let tree = Tree::Object(self.body(&block.items, scope).into());
-        let form = Form::Block { labels: block.labels.clone().into() };
-        Entry { key, form, value: Node { span: block.span, tree } }
+        let kind = EntryKind::Block { labels: block.labels.clone().into() };
+        Entry { key, kind, value: Node { span: block.span, tree } }
     }
 
     /// Whether there is no point in going on, as the limit has been reported.
@@ -94,32 +94,34 @@ impl<'e> Evaluator<'e> {
 
     /// The value of an attribute; unknown, and a mistake in the report, if it has none.
     ///
-    /// Lists and objects that are written out keep the places of their parts, for messages about them.
+    /// Lists and objects that are written out keep the positions of their parts, for messages about them.
     pub fn node<'s>(&self, expression: &Expression<'s>, scope: Scope<'_>) -> Node<'s> {
         let span = expression.span;
         let tree = match &expression.kind {
-            Kind::List(items) => Tree::List(items.iter().map(|item| self.node(item, scope)).collect()),
-            Kind::Object(items) => {
+            ExpressionKind::List(items) => {
+                Tree::List(items.iter().map(|item| self.node(item, scope)).collect())
+            }
+            ExpressionKind::Object(items) => {
                 Tree::Object(items.iter().filter_map(|(key, value)| self.member(key, value, scope)).collect())
             }
-            _ => self.tree(expression, scope).unwrap_or_else(|fault| {
-                fault.tell(self.report);
+            _ => self.tree(expression, scope).unwrap_or_else(|error| {
+                error.report(self.report);
                 Tree::Unknown
             }),
         };
         Node { span, tree }
     }
 
-    fn tree<'s>(&self, expression: &Expression<'s>, scope: Scope<'_>) -> Evaluated<Tree<'s>> {
+    fn tree<'s>(&self, expression: &Expression<'s>, scope: Scope<'_>) -> EvalResult<Tree<'s>> {
         let span = expression.span;
         self.spend(NODE_BYTES, span)?;
         Ok(match &expression.kind {
-            Kind::Null => Tree::Null,
-            Kind::Bool(value) => Tree::Bool(*value),
-            Kind::Int(value) => Tree::Int(*value),
-            Kind::Float(value) => Tree::Float(*value),
-            Kind::Template(parts) => match parts.as_slice() {
-                [Part::Text(text)] => {
+            ExpressionKind::Null => Tree::Null,
+            ExpressionKind::Bool(value) => Tree::Bool(*value),
+            ExpressionKind::Int(value) => Tree::Int(*value),
+            ExpressionKind::Float(value) => Tree::Float(*value),
+            ExpressionKind::Template(parts) => match parts.as_slice() {
+                [StringPart::Text(text)] => {
                     self.spend(text.len() as u64, span)?;
                     Tree::Text(text.clone())
                 }
@@ -138,26 +140,28 @@ impl<'e> Evaluator<'e> {
     ) -> Option<Entry<'s>> {
         let value = self.node(value, scope);
         let text = match &key.kind {
-            Kind::Template(parts) if matches!(parts.as_slice(), [Part::Text(_)]) => match parts.first() {
-                Some(Part::Text(text)) => text.clone(),
-                _ => Cow::default(),
-            },
+            ExpressionKind::Template(parts) if matches!(parts.as_slice(), [StringPart::Text(_)]) => {
+                match parts.first() {
+                    Some(StringPart::Text(text)) => text.clone(),
+                    _ => Cow::default(),
+                }
+            }
             _ => match self.key(key, scope) {
                 Ok(text) => Cow::Owned(text.to_string()),
-                Err(fault) => {
-                    fault.tell(self.report);
+                Err(error) => {
+                    error.report(self.report);
                     return None;
                 }
             },
         };
         let key = Name { text, span: key.span };
-        Some(Entry { key, form: Form::Attribute, value })
+        Some(Entry { key, kind: EntryKind::Attribute, value })
     }
 
     /// The key of an object's member.
-    pub fn key(&self, key: &Expression<'_>, scope: Scope<'_>) -> Evaluated<Rc<str>> {
+    pub fn key(&self, key: &Expression<'_>, scope: Scope<'_>) -> EvalResult<Rc<str>> {
         let value = self.value(key, scope)?;
         let text = value.to_text().map(|text| Rc::from(&*text));
-        text.ok_or_else(|| Fault::at(key.span, format!("a key must be text, found {}", value.kind())))
+        text.ok_or_else(|| EvalError::at(key.span, format!("a key must be text, found {}", value.kind())))
     }
 }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, rc::Rc};
 
 use super::{
+    error::{EvalError, EvalResult},
     evaluate::Evaluator,
-    fault::{Evaluated, Fault},
     functions, operators,
     scope::{Frame, Scope},
     template::late,
@@ -14,48 +14,48 @@ use crate::{
     diagnostic::quoted,
     span::Span,
     suggest::nearest,
-    syntax::{Expression, For, ForHead, Kind, Path, Step, StepKind},
+    syntax::{Expression, ExpressionKind, For, ForHead, Path, Step, StepKind},
 };
 
 impl Evaluator<'_> {
     /// The value of an expression.
-    pub fn value(&self, expression: &Expression<'_>, scope: Scope<'_>) -> Evaluated<Value> {
+    pub fn value(&self, expression: &Expression<'_>, scope: Scope<'_>) -> EvalResult<Value> {
         let span = expression.span;
         let value = match &expression.kind {
-            Kind::Null => Value::Null,
-            Kind::Bool(value) => Value::Bool(*value),
-            Kind::Int(value) => Value::Int(*value),
-            Kind::Float(value) => Value::Float(*value),
+            ExpressionKind::Null => Value::Null,
+            ExpressionKind::Bool(value) => Value::Bool(*value),
+            ExpressionKind::Int(value) => Value::Int(*value),
+            ExpressionKind::Float(value) => Value::Float(*value),
             // What a name or path leads to was counted when it was made.
-            Kind::Name(name) => return self.name(name, span, scope).cloned(),
-            Kind::Path(path) => return self.path(path, scope),
-            Kind::Template(parts) => self.template(parts, scope)?,
-            Kind::List(items) => {
-                Value::list(items.iter().map(|item| self.value(item, scope)).collect::<Evaluated<_>>()?)
+            ExpressionKind::Name(name) => return self.name(name, span, scope).cloned(),
+            ExpressionKind::Path(path) => return self.path(path, scope),
+            ExpressionKind::Template(parts) => self.template(parts, scope)?,
+            ExpressionKind::List(items) => {
+                Value::list(items.iter().map(|item| self.value(item, scope)).collect::<EvalResult<_>>()?)
             }
-            Kind::Object(items) => {
+            ExpressionKind::Object(items) => {
                 let member = |(key, value)| Ok((self.key(key, scope)?, self.value(value, scope)?));
-                Value::object(items.iter().map(|(k, v)| (k, v)).map(member).collect::<Evaluated<_>>()?)
+                Value::object(items.iter().map(|(k, v)| (k, v)).map(member).collect::<EvalResult<_>>()?)
             }
-            Kind::Call(call) => functions::call(self, call, span, scope)?,
-            Kind::Chain(chain) => self.chain(chain, scope)?,
-            Kind::Unary(operator, operand) => {
+            ExpressionKind::Call(call) => functions::call(self, call, span, scope)?,
+            ExpressionKind::Chain(chain) => self.chain(chain, scope)?,
+            ExpressionKind::Unary(operator, operand) => {
                 let value = self.value(operand, scope)?;
-                operators::unary(*operator, &value).map_err(|message| Fault::at(span, message))?
+                operators::unary(*operator, &value).map_err(|message| EvalError::at(span, message))?
             }
-            Kind::Condition(parts) => {
+            ExpressionKind::Condition(parts) => {
                 let [condition, yes, no] = &**parts;
                 return self.value(if self.truth(condition, scope)? { yes } else { no }, scope);
             }
-            Kind::For(each) => self.for_expression(each, span, scope)?,
+            ExpressionKind::For(each) => self.for_expression(each, span, scope)?,
         };
         self.bounded(value, span)
     }
 
-    fn name<'p>(&self, name: &str, span: Span, scope: Scope<'p>) -> Evaluated<&'p Value> {
+    fn name<'p>(&self, name: &str, span: Span, scope: Scope<'p>) -> EvalResult<&'p Value> {
         scope.get(name).ok_or_else(|| {
-            if let Some(fault) = late(name, span) {
-                return fault;
+            if let Some(error) = late(name, span) {
+                return error;
             }
             let near = nearest(name, scope.names());
             let help = near.map_or_else(
@@ -63,24 +63,24 @@ impl Evaluator<'_> {
                 |near| format!("did you mean `{near}`? Text needs quotes around it"),
             );
             let message = format!("the reference to {} stands outside of a string", quoted(name));
-            Fault::at(span, message).help(help)
+            EvalError::at(span, message).help(help)
         })
     }
 
     /// The truth value of a condition.
-    pub fn truth(&self, condition: &Expression<'_>, scope: Scope<'_>) -> Evaluated<bool> {
+    pub fn truth(&self, condition: &Expression<'_>, scope: Scope<'_>) -> EvalResult<bool> {
         let value = self.value(condition, scope)?;
         let wrong = || format!("a condition must be true or false, found {}", value.kind());
-        value.to_bool().ok_or_else(|| Fault::at(condition.span, wrong()))
+        value.to_bool().ok_or_else(|| EvalError::at(condition.span, wrong()))
     }
 
-    fn path(&self, path: &Path<'_>, scope: Scope<'_>) -> Evaluated<Value> {
+    fn path(&self, path: &Path<'_>, scope: Scope<'_>) -> EvalResult<Value> {
         let base = self.value(&path.base, scope)?;
         check_declared(path, &base)?;
         self.walk(base, &path.steps, scope)
     }
 
-    fn walk(&self, mut value: Value, steps: &[Step<'_>], scope: Scope<'_>) -> Evaluated<Value> {
+    fn walk(&self, mut value: Value, steps: &[Step<'_>], scope: Scope<'_>) -> EvalResult<Value> {
         for (i, step) in steps.iter().enumerate() {
             let rest = &steps[i + 1..];
             value = match &step.kind {
@@ -104,18 +104,18 @@ impl Evaluator<'_> {
     }
 
     /// Walks on from each item; a value that is no list counts as a list of one, and null as one of none.
-    fn splat(&self, value: Value, steps: &[Step<'_>], span: Span, scope: Scope<'_>) -> Evaluated<Value> {
+    fn splat(&self, value: Value, steps: &[Step<'_>], span: Span, scope: Scope<'_>) -> EvalResult<Value> {
         let items = match value {
             Value::Null => Vec::new(),
             Value::List(list) => list.inner.clone(),
             other => vec![other],
         };
         let walked = items.into_iter().map(|item| self.walk(item, steps, scope));
-        self.bounded(Value::list(walked.collect::<Evaluated<_>>()?), span)
+        self.bounded(Value::list(walked.collect::<EvalResult<_>>()?), span)
     }
 
     /// Keys and values of what a `for` goes over.
-    pub fn items(&self, values: &Value, span: Span) -> Evaluated<Vec<(Value, Value)>> {
+    pub fn items(&self, values: &Value, span: Span) -> EvalResult<Vec<(Value, Value)>> {
         self.spend(values.bytes(), span)?;
         match values {
             Value::List(list) => {
@@ -126,7 +126,7 @@ impl Evaluator<'_> {
                 let named = object.inner.iter();
                 Ok(named.map(|(key, value)| (Value::Text(key.clone()), value.clone())).collect())
             }
-            other => Err(Fault::at(
+            other => Err(EvalError::at(
                 span,
                 format!("expected a list or an object to go over, found {}", other.kind()),
             )),
@@ -138,8 +138,8 @@ impl Evaluator<'_> {
         &self,
         head: &ForHead<'_>,
         scope: Scope<'_>,
-        mut then: impl FnMut(Scope<'_>) -> Evaluated<()>,
-    ) -> Evaluated<()> {
+        mut then: impl FnMut(Scope<'_>) -> EvalResult<()>,
+    ) -> EvalResult<()> {
         let values = self.value(&head.values, scope)?;
         for (key, value) in self.items(&values, head.values.span)? {
             let outer = Frame::new(head.key.unwrap_or_default(), key, scope);
@@ -149,7 +149,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    fn for_expression(&self, each: &For<'_>, span: Span, scope: Scope<'_>) -> Evaluated<Value> {
+    fn for_expression(&self, each: &For<'_>, span: Span, scope: Scope<'_>) -> EvalResult<Value> {
         let mut list = Vec::new();
         let mut groups: BTreeMap<Rc<str>, Vec<Value>> = BTreeMap::new();
         self.each(&each.head, scope, |scope| {
@@ -166,9 +166,8 @@ impl Evaluator<'_> {
             let group = groups.entry(self.key(key, scope)?).or_default();
             if !group.is_empty() && !each.grouped {
                 let message = "two items of this `for` expression have the same key";
-                return Err(
-                    Fault::at(key.span, message).help("write `...` behind the value to make lists of them")
-                );
+                return Err(EvalError::at(key.span, message)
+                    .help("write `...` behind the value to make lists of them"));
             }
             group.push(value);
             Ok(())
@@ -186,10 +185,10 @@ impl Evaluator<'_> {
 }
 
 /// Reports a variable or local that the file does not declare.
-fn check_declared(path: &Path<'_>, base: &Value) -> Evaluated<()> {
+fn check_declared(path: &Path<'_>, base: &Value) -> EvalResult<()> {
     let what = match path.base.kind {
-        Kind::Name("var") => "variable",
-        Kind::Name("local") => "local",
+        ExpressionKind::Name("var") => "variable",
+        ExpressionKind::Name("local") => "local",
         _ => return Ok(()),
     };
     let (Value::Object(declared), Some(Step { kind: StepKind::Attribute(name), span })) =
@@ -200,47 +199,50 @@ fn check_declared(path: &Path<'_>, base: &Value) -> Evaluated<()> {
     if declared.inner.contains_key(*name) {
         return Ok(());
     }
-    let fault = Fault::at(path.base.span.to(*span), format!("the file declares no {what} {}", quoted(name)));
+    let error =
+        EvalError::at(path.base.span.to(*span), format!("the file declares no {what} {}", quoted(name)));
     Err(match (nearest(name, declared.inner.keys().map(|key| &**key)), what) {
-        (Some(near), _) => fault.help(format!("did you mean `{near}`?")),
-        (None, "variable") => fault.help(format!("write `variable \"{name}\" {{}}` in front of the job")),
-        (None, _) => fault.help(format!("write `locals {{ {name} = ... }}` in front of the job")),
+        (Some(near), _) => error.help(format!("did you mean `{near}`?")),
+        (None, "variable") => error.help(format!("write `variable \"{name}\" {{}}` in front of the job")),
+        (None, _) => error.help(format!("write `locals {{ {name} = ... }}` in front of the job")),
     })
 }
 
-fn attribute(value: &Value, name: &str, span: Span) -> Evaluated<Value> {
+fn attribute(value: &Value, name: &str, span: Span) -> EvalResult<Value> {
     match value {
         Value::Object(object) => {
             object.inner.get(name).cloned().ok_or_else(|| missing(&object.inner, name, span))
         }
-        other => Err(Fault::at(span, format!("{} has no attribute {}", other.kind(), quoted(name)))),
+        other => Err(EvalError::at(span, format!("{} has no attribute {}", other.kind(), quoted(name)))),
     }
 }
 
-fn at_index(value: &Value, key: &Value, span: Span) -> Evaluated<Value> {
+fn at_index(value: &Value, key: &Value, span: Span) -> EvalResult<Value> {
     match (value, key) {
         (Value::List(list), key) => {
             let index = key.to_number().filter(|index| index.fract() == 0.0);
-            let index = index.ok_or_else(|| Fault::at(span, "the index of a list must be a whole number"))?;
+            let index =
+                index.ok_or_else(|| EvalError::at(span, "the index of a list must be a whole number"))?;
             let item = if index < 0.0 { None } else { list.inner.get(index as usize) };
             item.cloned().ok_or_else(|| {
                 let message =
                     format!("index {index} is outside of the list, which has {} items", list.inner.len());
-                Fault::at(span, message)
+                EvalError::at(span, message)
             })
         }
         (Value::Object(object), key) => {
-            let name = key.to_text().ok_or_else(|| Fault::at(span, "the key of an object must be text"))?;
+            let name =
+                key.to_text().ok_or_else(|| EvalError::at(span, "the key of an object must be text"))?;
             object.inner.get(&*name).cloned().ok_or_else(|| missing(&object.inner, &name, span))
         }
-        (other, _) => Err(Fault::at(span, format!("{} has no items", other.kind()))),
+        (other, _) => Err(EvalError::at(span, format!("{} has no items", other.kind()))),
     }
 }
 
-fn missing(members: &Members, name: &str, span: Span) -> Fault {
-    let fault = Fault::at(span, format!("there is no {} in it", quoted(name)));
+fn missing(members: &Members, name: &str, span: Span) -> EvalError {
+    let error = EvalError::at(span, format!("there is no {} in it", quoted(name)));
     match nearest(name, members.keys().map(|key| &**key)) {
-        Some(near) => fault.help(format!("did you mean `{near}`?")),
-        None => fault,
+        Some(near) => error.help(format!("did you mean `{near}`?")),
+        None => error,
     }
 }

@@ -14,8 +14,8 @@ mod time;
 use std::{ops::RangeInclusive, path::Path, rc::Rc};
 
 use super::{
+    error::{EvalError, EvalResult},
     evaluate::Evaluator,
-    fault::{Evaluated, Fault},
     scope::Scope,
     types::Type,
     value::{Members, Value},
@@ -76,7 +76,7 @@ pub(super) fn call(
     call: &Call<'_>,
     span: Span,
     scope: Scope<'_>,
-) -> Evaluated<Value> {
+) -> EvalResult<Value> {
     if SPECIAL.contains(&call.name) {
         return special(evaluator, call, span, scope);
     }
@@ -84,38 +84,40 @@ pub(super) fn call(
     let function = function.ok_or_else(|| unknown(call.name, span))?;
     let values = arguments(evaluator, call, scope)?;
     if !function.arity.contains(&values.len()) {
-        return Err(Fault::at(span, wrong_count(function, values.len())));
+        return Err(EvalError::at(span, wrong_count(function, values.len())));
     }
     evaluator.spend(values.iter().map(Value::bytes).fold(0, u64::saturating_add), span)?;
     let arguments = Arguments { values: &values, base_dir: evaluator.base_dir };
-    (function.run)(&arguments).map_err(|wrong| Fault::at(span, format!("{}: {wrong}", quoted(call.name))))
+    (function.run)(&arguments).map_err(|wrong| EvalError::at(span, format!("{}: {wrong}", quoted(call.name))))
 }
 
-fn arguments(evaluator: &Evaluator<'_>, call: &Call<'_>, scope: Scope<'_>) -> Evaluated<Vec<Value>> {
+fn arguments(evaluator: &Evaluator<'_>, call: &Call<'_>, scope: Scope<'_>) -> EvalResult<Vec<Value>> {
     let value = |argument| evaluator.value(argument, scope);
-    let mut values = call.arguments.iter().map(value).collect::<Evaluated<Vec<Value>>>()?;
+    let mut values = call.arguments.iter().map(value).collect::<EvalResult<Vec<Value>>>()?;
     if let Some(last) = call.arguments.last().filter(|_| call.expands) {
         match values.pop() {
             Some(Value::List(list)) => values.extend(list.inner.iter().cloned()),
-            _ => return Err(Fault::at(last.span, "only a list can be spread over arguments by `...`")),
+            _ => return Err(EvalError::at(last.span, "only a list can be spread over arguments by `...`")),
         }
     }
     Ok(values)
 }
 
-fn special(evaluator: &Evaluator<'_>, call: &Call<'_>, span: Span, scope: Scope<'_>) -> Evaluated<Value> {
+fn special(evaluator: &Evaluator<'_>, call: &Call<'_>, span: Span, scope: Scope<'_>) -> EvalResult<Value> {
     match (call.name, call.arguments.as_slice()) {
         ("try", arguments @ [_, ..]) => first_sound(evaluator, arguments, scope),
         ("can", [argument]) => match evaluator.value(argument, scope) {
             Ok(_) => Ok(Value::Bool(true)),
-            Err(fault) if fault.is_limit => Err(fault),
+            Err(error) if error.is_limit => Err(error),
             Err(_) => Ok(Value::Bool(false)),
         },
         ("convert", [value, of]) => {
             let (of, value) = (Type::read(evaluator, of)?, evaluator.value(value, scope)?);
-            of.convert(&value).map_err(|wrong| Fault::at(span, format!("the value {wrong}")))
+            of.convert(&value).map_err(|wrong| EvalError::at(span, format!("the value {wrong}")))
         }
-        (name, _) => Err(Fault::at(span, format!("{} is given the wrong number of arguments", quoted(name)))),
+        (name, _) => {
+            Err(EvalError::at(span, format!("{} is given the wrong number of arguments", quoted(name))))
+        }
     }
 }
 
@@ -124,26 +126,26 @@ fn first_sound(
     evaluator: &Evaluator<'_>,
     arguments: &[Expression<'_>],
     scope: Scope<'_>,
-) -> Evaluated<Value> {
+) -> EvalResult<Value> {
     let mut result = Ok(Value::Null);
     for argument in arguments {
         result = evaluator.value(argument, scope);
-        if result.is_ok() || result.as_ref().is_err_and(|fault| fault.is_limit) {
+        if result.is_ok() || result.as_ref().is_err_and(|error| error.is_limit) {
             break;
         }
     }
     result
 }
 
-fn unknown(name: &str, span: Span) -> Fault {
-    if let Some((name, why)) = LEFT_OUT.iter().find(|(left_out, _)| *left_out == name) {
-        return Fault::at(span, format!("the function `{name}` is left out on purpose")).help(*why);
+fn unknown(name: &str, span: Span) -> EvalError {
+    if let Some((name, why)) = LEFT_OUT.iter().find(|(ignored_key, _)| *ignored_key == name) {
+        return EvalError::at(span, format!("the function `{name}` is left out on purpose")).help(*why);
     }
-    let fault = Fault::at(span, format!("there is no function {}", quoted(name)));
+    let error = EvalError::at(span, format!("there is no function {}", quoted(name)));
     let known = TABLES.iter().flat_map(|table| table.iter()).map(|function| function.name);
     match nearest(name, known.chain(SPECIAL.iter().copied())) {
-        Some(near) => fault.help(format!("did you mean `{near}`?")),
-        None => fault,
+        Some(near) => error.help(format!("did you mean `{near}`?")),
+        None => error,
     }
 }
 

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, rc::Rc};
 
 use super::{
+    error::EvalError,
     evaluate::Evaluator,
-    fault::Fault,
     references::locals_of,
     scope::{Frame, Scope},
     value::{Members, Value},
@@ -57,19 +57,19 @@ fn collect<'i, 's>(evaluator: &Evaluator<'_>, items: &'i [Item<'s>]) -> Locals<'
     });
     for Item { key, kind } in blocks.flat_map(|block| &block.items) {
         let span = key.span;
-        let fault = match kind {
+        let error = match kind {
             _ if locals.len() == VARIABLES_MAX => {
-                Fault::at(span, format!("more than {VARIABLES_MAX} locals"))
+                EvalError::at(span, format!("more than {VARIABLES_MAX} locals"))
             }
-            ItemKind::Block(_) => Fault::at(span, "a `locals` block holds names with their values alone"),
+            ItemKind::Block(_) => EvalError::at(span, "a `locals` block holds names with their values alone"),
             ItemKind::Attribute(expression) => {
                 match locals.insert(&*key.text, Local { span, expression, state: State::New }) {
-                    Some(_) => Fault::at(span, format!("local {} is declared twice", quoted(&key.text))),
+                    Some(_) => EvalError::at(span, format!("local {} is declared twice", quoted(&key.text))),
                     None => continue,
                 }
             }
         };
-        fault.tell(evaluator.report);
+        error.report(evaluator.report);
     }
     locals
 }
@@ -97,14 +97,14 @@ fn evaluate_with_needs<'i>(
                     stack.extend(new.filter(|(_, l)| matches!(l.state, State::New)).map(|(name, _)| *name));
                     continue;
                 };
-                tell_cycle(evaluator, locals, &stack, open);
+                report_cycle(evaluator, locals, &stack, open);
             }
             State::Begun => {
                 let expression = local.expression;
                 let value = known(locals, &needs).and_then(|known| {
                     let frame = Frame::new("local", known, scope);
                     let value = evaluator.value(expression, frame.scope());
-                    value.map_err(|fault| fault.tell(evaluator.report)).ok()
+                    value.map_err(|error| error.report(evaluator.report)).ok()
                 });
                 set(locals, name, State::Done(value));
                 stack.pop();
@@ -125,7 +125,7 @@ fn set(locals: &mut Locals<'_, '_>, name: &str, state: State) {
 }
 
 /// Locals that need each other have no values.
-fn tell_cycle(evaluator: &Evaluator<'_>, locals: &mut Locals<'_, '_>, stack: &[&str], open: &str) {
+fn report_cycle(evaluator: &Evaluator<'_>, locals: &mut Locals<'_, '_>, stack: &[&str], open: &str) {
     let begun: Vec<&str> = stack
         .iter()
         .copied()
@@ -134,8 +134,8 @@ fn tell_cycle(evaluator: &Evaluator<'_>, locals: &mut Locals<'_, '_>, stack: &[&
         .collect();
     let span = locals.get(open).map(|local| local.span).unwrap_or_default();
     let way = begun.iter().chain(&[open]).map(|name| format!("local.{name}")).collect::<Vec<_>>();
-    let fault = Fault::at(span, format!("locals need each other: {}", way.join(" → ")));
-    fault.help("one of them must do without the others").tell(evaluator.report);
+    let error = EvalError::at(span, format!("locals need each other: {}", way.join(" → ")));
+    error.help("one of them must do without the others").report(evaluator.report);
     for name in begun {
         set(locals, name, State::Done(None));
     }

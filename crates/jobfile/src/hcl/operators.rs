@@ -1,8 +1,8 @@
 //! Operators.
 
 use super::{
+    error::{EvalError, EvalResult},
     evaluate::Evaluator,
-    fault::{Evaluated, Fault},
     scope::Scope,
     value::Value,
 };
@@ -28,7 +28,7 @@ struct Terms<'c, 's> {
 
 impl Evaluator<'_> {
     /// The value of a chain. Never deeper than there are precedences, however long it is.
-    pub(super) fn chain(&self, chain: &Chain<'_>, scope: Scope<'_>) -> Evaluated<Value> {
+    pub(super) fn chain(&self, chain: &Chain<'_>, scope: Scope<'_>) -> EvalResult<Value> {
         let mut terms = Terms { chain, next: 0 };
         self.climb(&chain.first, &mut terms, 0, true, scope)
     }
@@ -42,7 +42,7 @@ impl Evaluator<'_> {
         loosest: u8,
         live: bool,
         scope: Scope<'_>,
-    ) -> Evaluated<Value> {
+    ) -> EvalResult<Value> {
         let mut left = if live { self.value(first, scope)? } else { Value::Null };
         let mut span = first.span;
         while let Some((operator, term)) = terms.chain.rest.get(terms.next) {
@@ -56,7 +56,7 @@ impl Evaluator<'_> {
             let right = self.climb(term, terms, binds, live && !decided, scope)?;
             if live && !decided {
                 self.spend(left.bytes() + right.bytes(), span)?;
-                left = binary(*operator, &left, &right).map_err(|message| Fault::at(span, message))?;
+                left = binary(*operator, &left, &right).map_err(|message| EvalError::at(span, message))?;
             }
         }
         Ok(left)

@@ -1,13 +1,13 @@
 //! Which locals an expression uses.
 
-use crate::syntax::{Expression, Kind, Part, StepKind};
+use crate::syntax::{Expression, ExpressionKind, StepKind, StringPart};
 
 /// The names behind `local.` in an expression, each once.
 pub(super) fn locals_of<'e>(expression: &'e Expression<'_>) -> Vec<&'e str> {
     let mut names = Vec::new();
     visit(expression, &mut |expression| {
-        if let Kind::Path(path) = &expression.kind
-            && let Kind::Name("local") = path.base.kind
+        if let ExpressionKind::Path(path) = &expression.kind
+            && let ExpressionKind::Name("local") = path.base.kind
             && let Some(StepKind::Attribute(name)) = path.steps.first().map(|step| &step.kind)
         {
             names.push(*name);
@@ -22,16 +22,20 @@ pub(super) fn locals_of<'e>(expression: &'e Expression<'_>) -> Vec<&'e str> {
 fn visit<'e, 's>(expression: &'e Expression<'s>, see: &mut impl FnMut(&'e Expression<'s>)) {
     see(expression);
     match &expression.kind {
-        Kind::Null | Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Name(_) => {}
-        Kind::Template(parts) => visit_parts(parts, see),
-        Kind::List(items) => items.iter().for_each(|item| visit(item, see)),
-        Kind::Object(members) => {
+        ExpressionKind::Null
+        | ExpressionKind::Bool(_)
+        | ExpressionKind::Int(_)
+        | ExpressionKind::Float(_)
+        | ExpressionKind::Name(_) => {}
+        ExpressionKind::Template(parts) => visit_parts(parts, see),
+        ExpressionKind::List(items) => items.iter().for_each(|item| visit(item, see)),
+        ExpressionKind::Object(members) => {
             for (key, value) in members {
                 visit(key, see);
                 visit(value, see);
             }
         }
-        Kind::Path(path) => {
+        ExpressionKind::Path(path) => {
             visit(&path.base, see);
             for step in &path.steps {
                 if let StepKind::Index(index) = &step.kind {
@@ -39,14 +43,14 @@ fn visit<'e, 's>(expression: &'e Expression<'s>, see: &mut impl FnMut(&'e Expres
                 }
             }
         }
-        Kind::Call(call) => call.arguments.iter().for_each(|argument| visit(argument, see)),
-        Kind::Chain(chain) => {
+        ExpressionKind::Call(call) => call.arguments.iter().for_each(|argument| visit(argument, see)),
+        ExpressionKind::Chain(chain) => {
             visit(&chain.first, see);
             chain.rest.iter().for_each(|(_, term)| visit(term, see));
         }
-        Kind::Unary(_, operand) => visit(operand, see),
-        Kind::Condition(parts) => parts.iter().for_each(|part| visit(part, see)),
-        Kind::For(each) => {
+        ExpressionKind::Unary(_, operand) => visit(operand, see),
+        ExpressionKind::Condition(parts) => parts.iter().for_each(|part| visit(part, see)),
+        ExpressionKind::For(each) => {
             visit(&each.head.values, see);
             visit(&each.value, see);
             each.key.iter().chain(&each.condition).for_each(|part| visit(part, see));
@@ -54,17 +58,17 @@ fn visit<'e, 's>(expression: &'e Expression<'s>, see: &mut impl FnMut(&'e Expres
     }
 }
 
-fn visit_parts<'e, 's>(parts: &'e [Part<'s>], see: &mut impl FnMut(&'e Expression<'s>)) {
+fn visit_parts<'e, 's>(parts: &'e [StringPart<'s>], see: &mut impl FnMut(&'e Expression<'s>)) {
     for part in parts {
         match part {
-            Part::Text(_) => {}
-            Part::Hole(expression, _) => visit(expression, see),
-            Part::If(branches) => {
+            StringPart::Text(_) => {}
+            StringPart::Hole(expression, _) => visit(expression, see),
+            StringPart::If(branches) => {
                 visit(&branches.0, see);
                 visit_parts(&branches.1, see);
                 visit_parts(&branches.2, see);
             }
-            Part::For(each) => {
+            StringPart::For(each) => {
                 visit(&each.0.values, see);
                 visit_parts(&each.1, see);
             }

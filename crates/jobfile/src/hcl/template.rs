@@ -1,8 +1,8 @@
 //! Strings with holes to values.
 
 use super::{
+    error::{EvalError, EvalResult},
     evaluate::Evaluator,
-    fault::{Evaluated, Fault},
     scope::Scope,
     value::Value,
 };
@@ -10,13 +10,13 @@ use crate::{
     diagnostic::quoted,
     limits::VALUE_BYTES_MAX,
     span::Span,
-    syntax::{Expression, Kind, Part, Path, StepKind},
+    syntax::{Expression, ExpressionKind, Path, StepKind, StringPart},
 };
 
 impl Evaluator<'_> {
     /// The text that the parts make; a single hole is its value, whatever its type.
-    pub(super) fn template(&self, parts: &[Part<'_>], scope: Scope<'_>) -> Evaluated<Value> {
-        if let [Part::Hole(expression, _)] = parts
+    pub(super) fn template(&self, parts: &[StringPart<'_>], scope: Scope<'_>) -> EvalResult<Value> {
+        if let [StringPart::Hole(expression, _)] = parts
             && !is_late(expression, scope)
         {
             return self.value(expression, scope);
@@ -26,18 +26,18 @@ impl Evaluator<'_> {
         Ok(Value::text(text))
     }
 
-    fn parts(&self, parts: &[Part<'_>], scope: Scope<'_>, text: &mut String) -> Evaluated<()> {
+    fn parts(&self, parts: &[StringPart<'_>], scope: Scope<'_>, text: &mut String) -> EvalResult<()> {
         for part in parts {
             match part {
-                Part::Text(plain) => text.push_str(plain),
+                StringPart::Text(plain) => text.push_str(plain),
                 // What only the node or the agent knows stays as it is written.
-                Part::Hole(expression, source) if is_late(expression, scope) => text.push_str(source),
-                Part::Hole(expression, _) => self.hole(expression, scope, text)?,
-                Part::If(branches) => {
+                StringPart::Hole(expression, source) if is_late(expression, scope) => text.push_str(source),
+                StringPart::Hole(expression, _) => self.hole(expression, scope, text)?,
+                StringPart::If(branches) => {
                     let (condition, yes, no) = &**branches;
                     self.parts(if self.truth(condition, scope)? { yes } else { no }, scope, text)?;
                 }
-                Part::For(each) => {
+                StringPart::For(each) => {
                     let (head, inner) = &**each;
                     self.each(head, scope, |scope| self.parts(inner, scope, text))?;
                 }
@@ -47,25 +47,25 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    fn hole(&self, expression: &Expression<'_>, scope: Scope<'_>, text: &mut String) -> Evaluated<()> {
+    fn hole(&self, expression: &Expression<'_>, scope: Scope<'_>, text: &mut String) -> EvalResult<()> {
         let value = self.value(expression, scope)?;
         let Some(inner) = value.to_text() else {
             let message = format!(
                 "only text, numbers and truth values can stand inside of a string, not {}",
                 value.kind()
             );
-            return Err(Fault::at(expression.span, message));
+            return Err(EvalError::at(expression.span, message));
         };
         self.spend(inner.len() as u64, expression.span)?;
         text.push_str(&inner);
         self.check_length(text, expression.span)
     }
 
-    fn check_length(&self, text: &str, span: Span) -> Evaluated<()> {
+    fn check_length(&self, text: &str, span: Span) -> EvalResult<()> {
         if text.len() as u64 <= VALUE_BYTES_MAX {
             return Ok(());
         }
-        Err(Fault::at(span, format!("this text takes more than {} MiB", VALUE_BYTES_MAX >> 20)).limit())
+        Err(EvalError::at(span, format!("this text takes more than {} MiB", VALUE_BYTES_MAX >> 20)).limit())
     }
 }
 
@@ -73,9 +73,9 @@ impl Evaluator<'_> {
 /// `NOMAD_PORT_http`.
 fn is_late(expression: &Expression<'_>, scope: Scope<'_>) -> bool {
     match &expression.kind {
-        Kind::Name(name) => !is_early(name, scope),
-        Kind::Path(path) => {
-            matches!(path.base.kind, Kind::Name(name) if !is_early(name, scope)) && is_plain(path)
+        ExpressionKind::Name(name) => !is_early(name, scope),
+        ExpressionKind::Path(path) => {
+            matches!(path.base.kind, ExpressionKind::Name(name) if !is_early(name, scope)) && is_plain(path)
         }
         _ => false,
     }
@@ -90,8 +90,8 @@ fn is_early(name: &str, scope: Scope<'_>) -> bool {
 fn is_plain(path: &Path<'_>) -> bool {
     path.steps.iter().all(|step| match &step.kind {
         StepKind::Index(index) => match &index.kind {
-            Kind::Template(parts) => matches!(parts.as_slice(), [Part::Text(_)]),
-            kind => matches!(kind, Kind::Int(_)),
+            ExpressionKind::Template(parts) => matches!(parts.as_slice(), [StringPart::Text(_)]),
+            kind => matches!(kind, ExpressionKind::Int(_)),
         },
         _ => true,
     })
@@ -101,12 +101,12 @@ fn is_plain(path: &Path<'_>) -> bool {
 const LATE: &[&str] = &["node", "attr", "meta", "env", "device", "unique"];
 
 /// Why a name has no value here, if it is one that nodes or agents know.
-pub(super) fn late(name: &str, span: Span) -> Option<Fault> {
+pub(super) fn late(name: &str, span: Span) -> Option<EvalError> {
     if !LATE.contains(&name) && !name.starts_with("NOMAD_") {
         return None;
     }
     let message = format!("{} is not known before the task runs", quoted(name));
     let help =
         "it may stand alone in a string, as in `\"${node.class}\"`; nothing else can be done with it here";
-    Some(Fault::at(span, message).help(help))
+    Some(EvalError::at(span, message).help(help))
 }

@@ -3,15 +3,15 @@
 use std::{collections::BTreeMap, rc::Rc};
 
 use super::{
+    error::{EvalError, EvalResult},
     evaluate::Evaluator,
-    fault::{Evaluated, Fault},
     scope::Scope,
     value::{Members, Value},
 };
 use crate::{
     diagnostic::quoted,
     suggest::nearest,
-    syntax::{Call, Expression, Kind},
+    syntax::{Call, Expression, ExpressionKind},
 };
 
 /// What a value must be, and is made if it can be.
@@ -52,43 +52,47 @@ impl Type {
     }
 
     /// Reads a type.
-    pub fn read(evaluator: &Evaluator<'_>, expression: &Expression<'_>) -> Evaluated<Self> {
+    pub fn read(evaluator: &Evaluator<'_>, expression: &Expression<'_>) -> EvalResult<Self> {
         match &expression.kind {
-            Kind::Name("string") => Ok(Self::Text),
-            Kind::Name("number") => Ok(Self::Number),
-            Kind::Name("bool") => Ok(Self::Bool),
-            Kind::Name("any") => Ok(Self::Any),
-            Kind::Name("list") => Ok(Self::List(Box::new(Self::Any))),
-            Kind::Name("set") => Ok(Self::Set(Box::new(Self::Any))),
-            Kind::Name("map") => Ok(Self::Map(Box::new(Self::Any))),
-            Kind::Call(call) => Self::read_call(evaluator, call, expression),
-            Kind::Name(other) => Err(unknown(other, expression)),
-            _ => Err(Fault::at(expression.span, "expected a type, as `string` or `list(number)`")),
+            ExpressionKind::Name("string") => Ok(Self::Text),
+            ExpressionKind::Name("number") => Ok(Self::Number),
+            ExpressionKind::Name("bool") => Ok(Self::Bool),
+            ExpressionKind::Name("any") => Ok(Self::Any),
+            ExpressionKind::Name("list") => Ok(Self::List(Box::new(Self::Any))),
+            ExpressionKind::Name("set") => Ok(Self::Set(Box::new(Self::Any))),
+            ExpressionKind::Name("map") => Ok(Self::Map(Box::new(Self::Any))),
+            ExpressionKind::Call(call) => Self::read_call(evaluator, call, expression),
+            ExpressionKind::Name(other) => Err(unknown(other, expression)),
+            _ => Err(EvalError::at(expression.span, "expected a type, as `string` or `list(number)`")),
         }
     }
 
-    fn read_call(evaluator: &Evaluator<'_>, call: &Call<'_>, expression: &Expression<'_>) -> Evaluated<Self> {
+    fn read_call(
+        evaluator: &Evaluator<'_>,
+        call: &Call<'_>,
+        expression: &Expression<'_>,
+    ) -> EvalResult<Self> {
         let [argument] = call.arguments.as_slice() else {
             let message = format!("the type {} takes one argument", quoted(call.name));
-            return Err(Fault::at(expression.span, message));
+            return Err(EvalError::at(expression.span, message));
         };
         let inner = |argument| Self::read(evaluator, argument).map(Box::new);
         match (call.name, &argument.kind) {
             ("list", _) => inner(argument).map(Self::List),
             ("set", _) => inner(argument).map(Self::Set),
             ("map", _) => inner(argument).map(Self::Map),
-            ("tuple", Kind::List(items)) => items
+            ("tuple", ExpressionKind::List(items)) => items
                 .iter()
                 .map(|item| Self::read(evaluator, item))
-                .collect::<Evaluated<_>>()
+                .collect::<EvalResult<_>>()
                 .map(Self::Tuple),
-            ("object", Kind::Object(members)) => {
+            ("object", ExpressionKind::Object(members)) => {
                 let member =
                     |(key, of)| Ok((evaluator.key(key, Scope::default())?, Attribute::read(evaluator, of)?));
-                members.iter().map(|(k, v)| (k, v)).map(member).collect::<Evaluated<_>>().map(Self::Object)
+                members.iter().map(|(k, v)| (k, v)).map(member).collect::<EvalResult<_>>().map(Self::Object)
             }
-            ("tuple", _) => Err(Fault::at(argument.span, "a tuple takes a list of types")),
-            ("object", _) => Err(Fault::at(argument.span, "an object takes names with types, in braces")),
+            ("tuple", _) => Err(EvalError::at(argument.span, "a tuple takes a list of types")),
+            ("object", _) => Err(EvalError::at(argument.span, "an object takes names with types, in braces")),
             (other, _) => Err(unknown(other, expression)),
         }
     }
@@ -144,8 +148,8 @@ impl Type {
 }
 
 impl Attribute {
-    fn read(evaluator: &Evaluator<'_>, expression: &Expression<'_>) -> Evaluated<Self> {
-        let Kind::Call(call) = &expression.kind else {
+    fn read(evaluator: &Evaluator<'_>, expression: &Expression<'_>) -> EvalResult<Self> {
+        let ExpressionKind::Call(call) = &expression.kind else {
             return Ok(Self { of: Type::read(evaluator, expression)?, default: None });
         };
         match (call.name, call.arguments.as_slice()) {
@@ -181,10 +185,10 @@ pub(super) fn without_doubles(mut items: Vec<Value>) -> Vec<Value> {
     items
 }
 
-fn unknown(name: &str, expression: &Expression<'_>) -> Fault {
-    let fault = Fault::at(expression.span, format!("there is no type {}", quoted(name)));
+fn unknown(name: &str, expression: &Expression<'_>) -> EvalError {
+    let error = EvalError::at(expression.span, format!("there is no type {}", quoted(name)));
     match nearest(name, WORDS.iter().copied()) {
-        Some(near) => fault.help(format!("did you mean `{near}`?")),
-        None => fault.help(format!("known are {}", WORDS.join(", "))),
+        Some(near) => error.help(format!("did you mean `{near}`?")),
+        None => error.help(format!("known are {}", WORDS.join(", "))),
     }
 }

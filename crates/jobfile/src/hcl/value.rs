@@ -4,7 +4,7 @@ use std::{borrow::Cow, cmp::Ordering, collections::BTreeMap, rc::Rc};
 
 use crate::{
     span::Span,
-    tree::{Entry, Form, Name, Node, Tree},
+    tree::{Entry, EntryKind, Name, Node, Tree},
 };
 
 /// A value. Copies share what they hold, so that a variable may be used a thousand times.
@@ -16,8 +16,8 @@ pub(crate) enum Value {
     /// Never a whole number that 53 bits can hold: see [`Value::number`].
     Float(f64),
     Text(Rc<str>),
-    List(Rc<Sized<Vec<Value>>>),
-    Object(Rc<Sized<Members>>),
+    List(Rc<SizedValue<Vec<Value>>>),
+    Object(Rc<SizedValue<Members>>),
 }
 
 /// Named values, in order of their names.
@@ -25,7 +25,7 @@ pub(crate) type Members = BTreeMap<Rc<str>, Value>;
 
 /// Something that knows how much it is when written out, however much of it is shared.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Sized<T> {
+pub(crate) struct SizedValue<T> {
     pub inner: T,
     bytes: u64,
     depth: u32,
@@ -53,14 +53,14 @@ impl Value {
     pub fn list(items: Vec<Self>) -> Self {
         let bytes = items.iter().map(Self::bytes).fold(VALUE_BYTES, u64::saturating_add);
         let depth = 1 + items.iter().map(Self::depth).max().unwrap_or(0);
-        Self::List(Rc::new(Sized { inner: items, bytes, depth }))
+        Self::List(Rc::new(SizedValue { inner: items, bytes, depth }))
     }
 
     pub fn object(members: Members) -> Self {
         let of = |(key, value): (&Rc<str>, &Self)| key.len() as u64 + value.bytes();
         let bytes = members.iter().map(of).fold(VALUE_BYTES, u64::saturating_add);
         let depth = 1 + members.values().map(Self::depth).max().unwrap_or(0);
-        Self::Object(Rc::new(Sized { inner: members, bytes, depth }))
+        Self::Object(Rc::new(SizedValue { inner: members, bytes, depth }))
     }
 
     /// About how many bytes it takes when it is written out.
@@ -130,7 +130,7 @@ impl Value {
         }
     }
 
-    /// The value as the decoder reads it, all of it standing at one place.
+    /// The value as the decoder reads it, all of it at one position.
     pub fn into_tree<'s>(self, span: Span) -> Tree<'s> {
         match self {
             Self::Null => Tree::Null,
@@ -145,7 +145,7 @@ impl Value {
             Self::Object(object) => {
                 let member = |(key, value): (&Rc<str>, &Self)| Entry {
                     key: Name { text: Cow::Owned(key.to_string()), span },
-                    form: Form::Attribute,
+                    kind: EntryKind::Attribute,
                     value: Node { span, tree: value.clone().into_tree(span) },
                 };
                 Tree::Object(object.inner.iter().map(member).collect())

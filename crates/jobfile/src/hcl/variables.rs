@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, rc::Rc};
 
 use super::{
+    error::{EvalError, EvalResult},
     evaluate::Evaluator,
-    fault::{Evaluated, Fault},
     scope::{Frame, Scope},
     types::Type,
     value::{Members, Value},
@@ -15,7 +15,7 @@ use crate::{
     inputs::{GivenFile, GivenText},
     json,
     limits::VARIABLES_MAX,
-    report::{At, Report},
+    report::{Position, Report},
     source::{self, Syntax},
     span::Span,
     suggest::nearest,
@@ -34,7 +34,7 @@ struct Variable<'i, 's> {
     validations: Vec<&'i Block<'s>>,
 }
 
-type Declared<'i, 's> = BTreeMap<&'i str, Variable<'i, 's>>;
+type DeclaredVariables<'i, 's> = BTreeMap<&'i str, Variable<'i, 's>>;
 
 /// The values of all variables that the blocks declare.
 ///
@@ -54,7 +54,7 @@ pub(super) fn values(
     for (name, variable) in &declared {
         match variable.value(evaluator, name, given.get(name)) {
             Ok(value) => drop(members.insert(Rc::from(*name), value)),
-            Err(fault) => fault.tell(evaluator.report),
+            Err(error) => error.report(evaluator.report),
         }
     }
     Ok(Value::object(members))
@@ -80,15 +80,15 @@ pub(super) fn from_environment(
 }
 
 /// The variables that the blocks declare; mistakes go to the evaluator's report.
-fn declared<'i, 's>(evaluator: &Evaluator<'_>, items: &'i [Item<'s>]) -> Declared<'i, 's> {
-    let mut declared = Declared::new();
+fn declared<'i, 's>(evaluator: &Evaluator<'_>, items: &'i [Item<'s>]) -> DeclaredVariables<'i, 's> {
+    let mut declared = DeclaredVariables::new();
     for Item { key, kind } in items {
-        let told = match (&*key.text, kind) {
+        let checked = match (&*key.text, kind) {
             ("variable", ItemKind::Block(block)) => declare(evaluator, block, &mut declared),
             ("variables", ItemKind::Block(block)) => declare_all(evaluator, block, &mut declared),
             _ => Ok(()),
         };
-        told.unwrap_or_else(|fault| fault.tell(evaluator.report));
+        checked.unwrap_or_else(|error| error.report(evaluator.report));
     }
     declared
 }
@@ -97,11 +97,13 @@ fn declared<'i, 's>(evaluator: &Evaluator<'_>, items: &'i [Item<'s>]) -> Declare
 fn declare<'i, 's>(
     evaluator: &Evaluator<'_>,
     block: &'i Block<'s>,
-    declared: &mut Declared<'i, 's>,
-) -> Evaluated<()> {
+    declared: &mut DeclaredVariables<'i, 's>,
+) -> EvalResult<()> {
     const HELP: &str = "a variable has type, default, description, sensitive, nullable and validation blocks";
     let Some(label) = block.labels.first() else {
-        return Err(Fault::at(block.span, "variable has no name").help("write `variable \"name\" { ... }`"));
+        return Err(
+            EvalError::at(block.span, "variable has no name").help("write `variable \"name\" { ... }`")
+        );
     };
     let (of, default, nullable) = (Type::Any, None, true);
     let mut variable =
@@ -124,7 +126,7 @@ fn declare<'i, 's>(
             ("validation", ItemKind::Block(block)) => variable.validations.push(block),
             _ => {
                 let message = format!("{} does not belong in a variable", quoted(&key.text));
-                return Err(Fault::at(key.span, message).help(HELP));
+                return Err(EvalError::at(key.span, message).help(HELP));
             }
         }
     }
@@ -135,11 +137,11 @@ fn declare<'i, 's>(
 fn declare_all<'i, 's>(
     evaluator: &Evaluator<'_>,
     block: &'i Block<'s>,
-    declared: &mut Declared<'i, 's>,
-) -> Evaluated<()> {
+    declared: &mut DeclaredVariables<'i, 's>,
+) -> EvalResult<()> {
     for Item { key, kind } in &block.items {
         let ItemKind::Attribute(expression) = kind else {
-            return Err(Fault::at(key.span, "a `variables` block holds names with their defaults alone"));
+            return Err(EvalError::at(key.span, "a `variables` block holds names with their defaults alone"));
         };
         let default = Some(evaluator.value(expression, Scope::default())?);
         let (span, of, validations) = (key.span, Type::Any, Vec::new());
@@ -152,29 +154,33 @@ fn declare_all<'i, 's>(
     Ok(())
 }
 
-fn add<'i, 's>(declared: &mut Declared<'i, 's>, name: &'i str, variable: Variable<'i, 's>) -> Evaluated<()> {
+fn add<'i, 's>(
+    declared: &mut DeclaredVariables<'i, 's>,
+    name: &'i str,
+    variable: Variable<'i, 's>,
+) -> EvalResult<()> {
     let span = variable.span;
     if declared.len() == VARIABLES_MAX {
-        return Err(Fault::at(span, format!("more than {VARIABLES_MAX} variables")).limit());
+        return Err(EvalError::at(span, format!("more than {VARIABLES_MAX} variables")).limit());
     }
     match declared.insert(name, variable) {
-        Some(_) => Err(Fault::at(span, format!("variable {} is declared twice", quoted(name)))),
+        Some(_) => Err(EvalError::at(span, format!("variable {} is declared twice", quoted(name)))),
         None => Ok(()),
     }
 }
 
 impl Variable<'_, '_> {
-    fn value(&self, evaluator: &Evaluator<'_>, name: &str, given: Option<&Value>) -> Evaluated<Value> {
+    fn value(&self, evaluator: &Evaluator<'_>, name: &str, given: Option<&Value>) -> EvalResult<Value> {
         let missing = || {
             let help =
                 format!("give it by `-var {name}=...`, in a file of variables, or as NOMAD_VAR_{name}");
-            Fault::at(self.span, format!("variable {} has no value", quoted(name))).help(help)
+            EvalError::at(self.span, format!("variable {} has no value", quoted(name))).help(help)
         };
         let value = given.or(self.default.as_ref()).ok_or_else(missing)?;
-        let wrong = |wrong: String| Fault::at(self.span, format!("variable {} {wrong}", quoted(name)));
+        let wrong = |wrong: String| EvalError::at(self.span, format!("variable {} {wrong}", quoted(name)));
         let value = self.of.convert(value).map_err(wrong)?;
         if value == Value::Null && !self.nullable {
-            return Err(Fault::at(self.span, format!("variable {} may not be null", quoted(name))));
+            return Err(EvalError::at(self.span, format!("variable {} may not be null", quoted(name))));
         }
         let value = evaluator.bounded(value, self.span)?;
         let var = Value::object(Members::from([(Rc::from(name), value.clone())]));
@@ -191,14 +197,14 @@ impl Variable<'_, '_> {
 }
 
 /// Reports a value for which the condition of a `validation` block does not hold.
-fn validate(evaluator: &Evaluator<'_>, block: &Block<'_>, name: &str, scope: Scope<'_>) -> Evaluated<()> {
+fn validate(evaluator: &Evaluator<'_>, block: &Block<'_>, name: &str, scope: Scope<'_>) -> EvalResult<()> {
     let attribute = |wanted: &str| {
         block.items.iter().find_map(|Item { key, kind }| match kind {
             ItemKind::Attribute(expression) if key.text == wanted => Some(expression),
             _ => None,
         })
     };
-    let missing = |what: &str| Fault::at(block.span, format!("validation has no `{what}`"));
+    let missing = |what: &str| EvalError::at(block.span, format!("validation has no `{what}`"));
     let condition = attribute("condition").ok_or_else(|| missing("condition"))?;
     let text = attribute("error_message").ok_or_else(|| missing("error_message"))?;
     if evaluator.truth(condition, scope)? {
@@ -206,11 +212,14 @@ fn validate(evaluator: &Evaluator<'_>, block: &Block<'_>, name: &str, scope: Sco
     }
     let text = evaluator.value(text, scope)?;
     let text = text.to_text().unwrap_or_default();
-    Err(Fault::at(condition.span, format!("variable {} is not valid: {text}", quoted(name))))
+    Err(EvalError::at(condition.span, format!("variable {} is not valid: {text}", quoted(name))))
 }
 
 /// The values that are given from outside, by name.
-fn given<'d>(declared: &Declared<'d, '_>, inputs: &Inputs) -> Result<BTreeMap<&'d str, Value>, Diagnostics> {
+fn given<'d>(
+    declared: &DeclaredVariables<'d, '_>,
+    inputs: &Inputs,
+) -> Result<BTreeMap<&'d str, Value>, Diagnostics> {
     let mut given = BTreeMap::new();
     for text in &inputs.environment {
         // The environment may hold variables of other job files.
@@ -224,7 +233,7 @@ fn given<'d>(declared: &Declared<'d, '_>, inputs: &Inputs) -> Result<BTreeMap<&'
 
 /// Adds the values of files and of the command line.
 fn give_explicitly<'d>(
-    declared: &Declared<'d, '_>,
+    declared: &DeclaredVariables<'d, '_>,
     inputs: &Inputs,
     given: &mut BTreeMap<&'d str, Value>,
 ) -> Result<(), Diagnostics> {
@@ -237,8 +246,8 @@ fn give_explicitly<'d>(
             None if inputs.ignores_undeclared => {}
             None => {
                 let report = Report::new(&text.origin, "");
-                let fault = undeclared(&text.name, declared, Span::default());
-                report.note(At::File, fault.message, fault.help);
+                let error = undeclared(&text.name, declared, Span::default());
+                report.note(Position::File, error.message, error.help);
                 return Err(report.into_errors());
             }
         }
@@ -246,11 +255,11 @@ fn give_explicitly<'d>(
     Ok(())
 }
 
-fn undeclared(name: &str, declared: &Declared<'_, '_>, span: Span) -> Fault {
-    let fault = Fault::at(span, format!("the job file declares no variable {}", quoted(name)));
+fn undeclared(name: &str, declared: &DeclaredVariables<'_, '_>, span: Span) -> EvalError {
+    let error = EvalError::at(span, format!("the job file declares no variable {}", quoted(name)));
     match nearest(name, declared.keys().copied()) {
-        Some(near) => fault.help(format!("did you mean `{near}`?")),
-        None => fault.help(format!("write `variable \"{name}\" {{}}` in it")),
+        Some(near) => error.help(format!("did you mean `{near}`?")),
+        None => error.help(format!("write `variable \"{name}\" {{}}` in it")),
     }
 }
 
@@ -269,7 +278,7 @@ impl GivenText {
 impl GivenFile {
     fn read<'d>(
         &self,
-        declared: &Declared<'d, '_>,
+        declared: &DeclaredVariables<'d, '_>,
         ignores_undeclared: bool,
         given: &mut BTreeMap<&'d str, Value>,
     ) -> Result<(), Diagnostics> {
@@ -278,7 +287,7 @@ impl GivenFile {
         let mut put = |name: &str, span: Span, value: Option<Value>| match declared.get_key_value(name) {
             Some((name, _)) => drop(value.map(|value| given.insert(*name, value))),
             None if ignores_undeclared => {}
-            None => undeclared(name, declared, span).tell(&report),
+            None => undeclared(name, declared, span).report(&report),
         };
         match source::syntax_of(text, &self.name) {
             Syntax::Json => {
@@ -313,5 +322,5 @@ impl GivenFile {
 /// the report, if it has none.
 fn literal(expression: &Expression<'_>, report: &Report<'_>) -> Option<Value> {
     let value = Evaluator::new(report, None).value(expression, Scope::default());
-    value.map_err(|fault| fault.tell(report)).ok()
+    value.map_err(|error| error.report(report)).ok()
 }

@@ -1,4 +1,4 @@
-//! JSON text to values. Paths stand in for places, as most JSON comes on one line.
+//! JSON text to values. Positions are paths, as most JSON comes on one line.
 
 use std::{borrow::Cow, fmt};
 
@@ -8,17 +8,17 @@ use crate::{
     limits::DEPTH_MAX,
     report::Report,
     span::Span,
-    tree::{Entry, Form, Name, Node, Tree},
+    tree::{Entry, EntryKind, Name, Node, Tree},
 };
 
-/// Said of what begins like no JSON of a job.
+/// The help for what does not begin like the JSON of a job.
 const IS_HCL: &str = "a job in JSON begins with `{`; if this is HCL, give the file a name that does not end in .json, and \
                       leave -json out";
 
 /// The whole document; null, and a mistake in the report, if it is not JSON.
 pub(crate) fn document<'s>(source: &'s str, report: &Report<'_>) -> Node<'s> {
     let mut deserializer = serde_json::Deserializer::from_str(source);
-    let read = Level(0).deserialize(&mut deserializer).and_then(|node| deserializer.end().map(|()| node));
+    let read = DepthSeed(0).deserialize(&mut deserializer).and_then(|node| deserializer.end().map(|()| node));
     read.unwrap_or_else(|fault| {
         let message = fault.to_string();
         // The library ends its messages with the place, which the report shows in its own way.
@@ -46,9 +46,9 @@ fn node(tree: Tree<'_>) -> Node<'_> {
 
 /// Reads a value that stands so many lists and objects deep.
 #[derive(Clone, Copy)]
-struct Level(usize);
+struct DepthSeed(usize);
 
-impl Level {
+impl DepthSeed {
     fn deeper<E: Error>(self) -> Result<Self, E> {
         let fits = self.0 < DEPTH_MAX;
         fits.then_some(Self(self.0 + 1))
@@ -56,7 +56,7 @@ impl Level {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Level {
+impl<'de> DeserializeSeed<'de> for DepthSeed {
     type Value = Node<'de>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node<'de>, D::Error> {
@@ -64,7 +64,7 @@ impl<'de> DeserializeSeed<'de> for Level {
     }
 }
 
-impl<'de> Visitor<'de> for Level {
+impl<'de> Visitor<'de> for DepthSeed {
     type Value = Tree<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,7 +113,7 @@ impl<'de> Visitor<'de> for Level {
         let mut entries = Vec::new();
         while let Some(text) = members.next_key_seed(Text)? {
             let key = Name { text, span: Span::default() };
-            entries.push(Entry { key, form: Form::Attribute, value: members.next_value_seed(level)? });
+            entries.push(Entry { key, kind: EntryKind::Attribute, value: members.next_value_seed(level)? });
         }
         Ok(Tree::Object(entries.into()))
     }

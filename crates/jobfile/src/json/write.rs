@@ -19,8 +19,8 @@ use serde_json::{Map, Value as Json, json};
 use crate::{
     record::{Record, object, write},
     schema::{
-        GROUP, JOB, KEPT_OF_GROUP, KEPT_OF_JOB, KEPT_OF_NETWORK, KEPT_OF_RESOURCES, KEPT_OF_TASK, NETWORK,
-        RESOURCES, TASK,
+        GROUP, JOB, NETWORK, RESOURCES, STORED_OF_GROUP, STORED_OF_JOB, STORED_OF_NETWORK,
+        STORED_OF_RESOURCES, STORED_OF_TASK, TASK,
     },
 };
 
@@ -65,7 +65,7 @@ pub fn head_to_json(job: &Job) -> Json {
             "Payload": payload.map(|payload| STANDARD.encode(payload)),
             "Stop": job.stop,
         }),
-        object(&JOB, KEPT_OF_JOB, &job.kept),
+        object(&JOB, STORED_OF_JOB, &job.kept),
     )
 }
 
@@ -105,7 +105,7 @@ pub fn group_to_json(group: &Group) -> Json {
             "MaxRunDuration": group.max_run_duration.map(to_nanos),
             "Tasks": list(&group.tasks, task),
         }),
-        object(&GROUP, KEPT_OF_GROUP, &group.kept),
+        object(&GROUP, STORED_OF_GROUP, &group.kept),
     )
 }
 
@@ -146,7 +146,7 @@ fn task(task: &Task) -> Json {
             "ScalingPolicies": list(&task.scaling, write),
             "Secrets": list(&task.secrets, write),
         }),
-        object(&TASK, KEPT_OF_TASK, &task.kept),
+        object(&TASK, STORED_OF_TASK, &task.kept),
     )
 }
 
@@ -159,7 +159,7 @@ fn resources(resources: &TaskResources) -> Json {
             "MemoryMaxMB": memory_max(resources.memory_max_mb),
             "Devices": list(&resources.devices, device),
         }),
-        object(&RESOURCES, KEPT_OF_RESOURCES, &resources.kept),
+        object(&RESOURCES, STORED_OF_RESOURCES, &resources.kept),
     )
 }
 
@@ -213,7 +213,7 @@ fn network(network: &Network) -> Json {
             "DynamicPorts": list(&dynamic, |port| self::port(port)),
             "ReservedPorts": list(&reserved, |port| self::port(port)),
         }),
-        object(&NETWORK, KEPT_OF_NETWORK, &network.kept),
+        object(&NETWORK, STORED_OF_NETWORK, &network.kept),
     )
 }
 

@@ -9,10 +9,10 @@ use super::{
 };
 use crate::{
     diagnostic::quoted,
-    report::{At, Report},
+    report::{Position, Report},
     source::Syntax,
     span::Span,
-    tree::{Entry, Form, Name, Node, Tree},
+    tree::{Entry, EntryKind, Name, Node, Tree},
 };
 
 /// The fields of one block, by name. Opening one reports every name that does not belong.
@@ -52,7 +52,7 @@ impl<'t> Body<'t> {
         schema: &'static Schema,
         report: &'t Report<'t>,
     ) -> Option<Self> {
-        if !report.admits_block(|| At::Path(path.to_owned())) {
+        if !report.admits_block(|| Position::Path(path.to_owned())) {
             return None;
         }
         let body = Self { path: path.to_owned(), ..Self::new(Syntax::Json, schema, report) };
@@ -125,18 +125,18 @@ impl<'t> Body<'t> {
         self
     }
 
-    /// The place in the table of a field as the user spells it.
+    /// The rank in the table of a field as the user spells it.
     pub(super) fn position(&self, key: &str) -> Option<usize> {
         self.find(|field| !key.is_empty() && self.spelling(field) == key)
     }
 
     /// The field that the decoder calls so.
     pub(super) fn field(&self, name: &str) -> Option<&'static Field> {
-        self.place(name).map(|at| &self.schema.fields[at])
+        self.rank_of(name).map(|at| &self.schema.fields[at])
     }
 
-    /// The place in the table of the field that the decoder calls so.
-    fn place(&self, name: &str) -> Option<usize> {
+    /// The rank in the table of the field with this name.
+    fn rank_of(&self, name: &str) -> Option<usize> {
         self.find(|field| field.name() == name)
     }
 
@@ -156,7 +156,7 @@ impl<'t> Body<'t> {
         let field = &self.schema.fields[at];
         if self.entries[at].is_none() {
             self.entries[at] = Some(entry);
-        } else if matches!(entry.form, Form::Block { .. }) && field.shape.repeats() {
+        } else if matches!(entry.kind, EntryKind::Block { .. }) && field.shape.repeats() {
             self.repeated.push((at, entry));
         } else {
             let message = format!("{} is given twice", quoted(&entry.key.text));
@@ -184,14 +184,14 @@ impl<'t> Body<'t> {
     /// Whether an entry is the attribute or block that its field should be; reports when not. JSON has no such
     /// difference.
     fn has_shape(&self, field: &Field, entry: &Entry<'_>) -> bool {
-        let help = match &entry.form {
-            Form::Attribute if self.syntax == Syntax::Hcl && field.shape.schema().is_some() => {
+        let help = match &entry.kind {
+            EntryKind::Attribute if self.syntax == Syntax::Hcl && field.shape.schema().is_some() => {
                 format!("it is a block: write `{} {{ ... }}`, without `=`", field.hcl)
             }
-            Form::Block { .. } if field.shape.is_value() => {
+            EntryKind::Block { .. } if field.shape.is_value() => {
                 format!("it is an attribute: write `{} = ...`", field.hcl)
             }
-            Form::Block { labels } if field.shape.schema().is_none() && !labels.is_empty() => {
+            EntryKind::Block { labels } if field.shape.schema().is_none() && !labels.is_empty() => {
                 format!("it has no label: write `{} {{ ... }}`", field.hcl)
             }
             _ => return true,
@@ -205,7 +205,7 @@ impl<'t> Body<'t> {
         if name == "label" && self.schema.label.is_some() {
             return self.label_entry;
         }
-        self.entries[self.place(name)?]
+        self.entries[self.rank_of(name)?]
     }
 
     /// The value of a field, unless it is absent, null or unknown.
@@ -222,11 +222,11 @@ impl<'t> Body<'t> {
     /// Whether the file says nothing about a field, or leaves it empty. One whose name is misspelt is not said to be missing,
     /// too.
     pub fn lacks(&self, name: &str) -> bool {
-        if self.place(name).is_some_and(|at| self.misspelt.contains(&at)) {
+        if self.rank_of(name).is_some_and(|at| self.misspelt.contains(&at)) {
             return false;
         }
         let entry = self.entry(name);
-        entry.is_none_or(|entry| matches!(entry.form, Form::Attribute) && entry.value.tree.is_empty())
+        entry.is_none_or(|entry| matches!(entry.kind, EntryKind::Attribute) && entry.value.tree.is_empty())
     }
 
     /// Whether a block is one of JSON of nothing but zeros, which clients send for one that is not there. One without any
@@ -257,7 +257,7 @@ impl<'t> Body<'t> {
 
     /// All blocks of that name.
     pub fn blocks(&self, name: &str) -> Vec<Body<'t>> {
-        let Some(at) = self.place(name) else { return Vec::new() };
+        let Some(at) = self.rank_of(name) else { return Vec::new() };
         let field = &self.schema.fields[at];
         let Some(schema) = field.shape.schema() else { return Vec::new() };
         let more = self.repeated.iter().filter(|(of, _)| *of == at).map(|(_, entry)| *entry);
@@ -271,20 +271,20 @@ impl<'t> Body<'t> {
 
     fn open(&self, field: &Field, entry: &'t Entry<'t>, schema: &'static Schema) -> Vec<Body<'t>> {
         let path = self.path_of(&entry.key.text);
-        match (&entry.form, &entry.value.tree, field.shape) {
-            (Form::Block { labels }, ..) => self.of_block(entry, labels, schema).into_iter().collect(),
-            (Form::Attribute, Tree::Null | Tree::Unknown, _) => Vec::new(),
-            (Form::Attribute, _, Shape::Block(_)) => {
+        match (&entry.kind, &entry.value.tree, field.shape) {
+            (EntryKind::Block { labels }, ..) => self.of_block(entry, labels, schema).into_iter().collect(),
+            (EntryKind::Attribute, Tree::Null | Tree::Unknown, _) => Vec::new(),
+            (EntryKind::Attribute, _, Shape::Block(_)) => {
                 Self::of_json(&entry.value, &path, schema, self.report).into_iter().collect()
             }
-            (Form::Attribute, Tree::List(items), Shape::Blocks(_)) => {
+            (EntryKind::Attribute, Tree::List(items), Shape::Blocks(_)) => {
                 let item = |(i, node)| Self::of_json(node, &format!("{path}[{i}]"), schema, self.report);
                 items.iter().enumerate().filter_map(item).collect()
             }
-            (Form::Attribute, Tree::Object(entries), Shape::Labelled(_)) => {
+            (EntryKind::Attribute, Tree::Object(entries), Shape::Labelled(_)) => {
                 entries.iter().filter_map(|entry| self.of_member(entry, &path, schema)).collect()
             }
-            (Form::Attribute, other, shape) => {
+            (EntryKind::Attribute, other, shape) => {
                 let wanted = if matches!(shape, Shape::Blocks(_)) { "a list" } else { "an object" };
                 let message = format!("expected {wanted} of objects, found {}", other.kind());
                 self.report.error_of_form(self.at(field.name()), message);

@@ -7,7 +7,7 @@ use berth_model::value::Value;
 use super::Body;
 use crate::{
     diagnostic::quoted,
-    report::At,
+    report::Position,
     setting,
     source::Syntax,
     suggest::nearest,
@@ -139,12 +139,12 @@ impl<'t> Body<'t> {
 
     /// Settings of any type by key.
     pub fn settings(&self, name: &str) -> BTreeMap<String, Value> {
-        setting::map(self.members(name)).unwrap_or_else(|fault| {
+        setting::map(self.members(name)).unwrap_or_else(|error| {
             let at = match self.syntax {
-                Syntax::Hcl => fault.span.into(),
+                Syntax::Hcl => error.span.into(),
                 Syntax::Json => self.at(name),
             };
-            self.report.error_of_form(at, fault.message);
+            self.report.error_of_form(at, error.message);
             BTreeMap::new()
         })
     }
@@ -157,7 +157,7 @@ impl<'t> Body<'t> {
         }
     }
 
-    fn at_member(&self, name: &str, entry: &Entry<'_>) -> At {
+    fn at_member(&self, name: &str, entry: &Entry<'_>) -> Position {
         match self.syntax {
             Syntax::Hcl => entry.key.span.into(),
             Syntax::Json => self.at(name),

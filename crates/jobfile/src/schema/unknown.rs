@@ -5,21 +5,21 @@ use crate::{
     diagnostic::quoted,
     source::Syntax,
     suggest::nearest,
-    tree::{Entry, Form},
+    tree::{Entry, EntryKind},
 };
 
 /// Reports an entry that is none of the block's fields, unless it says nothing. A mistake, but for jobs in JSON: newer clients
-/// than this server send what it has not heard of without their users having asked for anything.
+/// than this server send what it does not know without their users having asked for anything.
 pub(super) fn report(body: &Body<'_>, entry: &Entry<'_>) {
     if body.syntax == Syntax::Json && may_be_ignored(body, entry) {
         return;
     }
     let (key, at) = (&*entry.key.text, body.at_entry(entry));
     let message = || format!("unknown {} {} in {}", kind(body, entry), quoted(key), body.what());
-    if body.syntax == Syntax::Json && body.report.leaves_out_unknown_keys() {
+    if body.syntax == Syntax::Json && body.report.ignores_unknown_keys() {
         let nothing = || "it is not kept, and changes nothing".to_owned();
         let words = || (message() + " is left out", help(body, key).unwrap_or_else(nothing));
-        return body.report.left_out(at, words);
+        return body.report.ignored_key(at, words);
     }
     if body.report.is_full() {
         return body.report.error_of_form(at, String::new());
@@ -43,10 +43,10 @@ fn may_be_ignored(body: &Body<'_>, entry: &Entry<'_>) -> bool {
 }
 
 fn kind(body: &Body<'_>, entry: &Entry<'_>) -> &'static str {
-    match (&entry.form, body.syntax) {
+    match (&entry.kind, body.syntax) {
         (_, Syntax::Json) => "key",
-        (Form::Attribute, Syntax::Hcl) => "attribute",
-        (Form::Block { .. }, Syntax::Hcl) => "block",
+        (EntryKind::Attribute, Syntax::Hcl) => "attribute",
+        (EntryKind::Block { .. }, Syntax::Hcl) => "block",
     }
 }
 

@@ -2,37 +2,37 @@
 
 use super::{
     Block, Item, ItemKind,
-    cursor::{Cursor, Fault, Parsed},
+    cursor::{Cursor, SyntaxError, SyntaxResult},
 };
 use crate::{span::Span, tree::Name};
 
 impl<'s> Cursor<'s, '_> {
-    /// A whole file.
+    /// Reads the body of a whole file.
     pub fn file(mut self) -> Vec<Item<'s>> {
-        self.items(None).unwrap_or_else(|fault| {
-            self.note(fault);
+        self.items(None).unwrap_or_else(|error| {
+            self.note(error);
             Vec::new()
         })
     }
 
     /// Items up to the end of the file, or the brace that closes the block `opened` there. After a mistake it goes on
     /// with the next item.
-    fn items(&mut self, opened: Option<Span>) -> Parsed<Vec<Item<'s>>> {
+    fn items(&mut self, opened: Option<Span>) -> SyntaxResult<Vec<Item<'s>>> {
         let mut items = Vec::new();
         loop {
             self.with_newlines(true, Self::skip_space)?;
             match (self.peek(), opened) {
                 (None, None) => return Ok(items),
-                (None, Some(opened)) => return Err(Fault::at(opened, "block is never closed").fatal()),
+                (None, Some(opened)) => return Err(SyntaxError::at(opened, "block is never closed").fatal()),
                 (Some('}'), Some(_)) => return Ok(items),
                 _ => {}
             }
             let start = self.at;
             match self.item() {
                 Ok(item) => items.push(item),
-                Err(fault) if fault.fatal || self.report.is_full() => return Err(fault.fatal()),
-                Err(fault) => {
-                    self.note(fault);
+                Err(error) if error.fatal || self.report.is_full() => return Err(error.fatal()),
+                Err(error) => {
+                    self.note(error);
                     self.recover(start, opened.is_some());
                 }
             }
@@ -40,7 +40,7 @@ impl<'s> Cursor<'s, '_> {
     }
 
     /// `key = value` or `key "label" { ... }`, up to the end of its line.
-    fn item(&mut self) -> Parsed<Item<'s>> {
+    fn item(&mut self) -> SyntaxResult<Item<'s>> {
         let start = self.at;
         let text = self.word();
         if text.is_empty() {
@@ -56,20 +56,20 @@ impl<'s> Cursor<'s, '_> {
         Ok(Item { key, kind })
     }
 
-    fn attribute(&mut self) -> Parsed<ItemKind<'s>> {
+    fn attribute(&mut self) -> SyntaxResult<ItemKind<'s>> {
         self.at += 1;
         self.with_newlines(false, Self::expression).map(ItemKind::Attribute)
     }
 
-    fn block(&mut self, key: &Name<'_>) -> Parsed<ItemKind<'s>> {
+    fn block(&mut self, key: &Name<'_>) -> SyntaxResult<ItemKind<'s>> {
         let start = self.at;
         let labels = self.labels()?;
-        if !self.looking_at("{") {
+        if !self.starts_with("{") {
             let word = &key.text;
-            let fault = self.unexpected(&format!("`=` or `{{` after `{word}`"));
+            let error = self.unexpected(&format!("`=` or `{{` after `{word}`"));
             return Err(match labels.as_slice() {
-                [label] => fault.help(format!("for an attribute, write `{word} = \"{}\"`", label.text)),
-                _ => fault,
+                [label] => error.help(format!("for an attribute, write `{word} = \"{}\"`", label.text)),
+                _ => error,
             });
         }
         let opened = Span::new(self.at, self.at + 1);
@@ -81,7 +81,7 @@ impl<'s> Cursor<'s, '_> {
         Ok(ItemKind::Block(Block { labels, items, span: self.span_from(start) }))
     }
 
-    fn labels(&mut self) -> Parsed<Vec<Name<'s>>> {
+    fn labels(&mut self) -> SyntaxResult<Vec<Name<'s>>> {
         let mut labels = Vec::new();
         loop {
             self.skip_space()?;
@@ -97,7 +97,7 @@ impl<'s> Cursor<'s, '_> {
         }
     }
 
-    fn line_end(&mut self, key: &Name<'_>) -> Parsed<()> {
+    fn line_end(&mut self, key: &Name<'_>) -> SyntaxResult<()> {
         self.with_newlines(false, Self::skip_space)?;
         match self.peek() {
             None | Some('\n' | '}') => Ok(()),

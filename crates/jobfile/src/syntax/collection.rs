@@ -3,23 +3,23 @@
 use std::borrow::Cow;
 
 use super::{
-    Expression, For, ForHead, Kind, Part,
-    cursor::{Cursor, Fault, Parsed},
+    Expression, ExpressionKind, For, ForHead, StringPart,
+    cursor::{Cursor, SyntaxError, SyntaxResult},
 };
 use crate::span::Span;
 
 impl<'s> Cursor<'s, '_> {
     /// `[a, b]`, over several lines if need be.
-    pub fn list(&mut self) -> Parsed<Kind<'s>> {
+    pub fn list(&mut self) -> SyntaxResult<ExpressionKind<'s>> {
         self.nested(|c| {
             c.with_newlines(true, |c| {
                 c.eat("[");
-                if c.at_for()? { c.for_expression("]") } else { c.list_items().map(Kind::List) }
+                if c.at_for()? { c.for_expression("]") } else { c.list_items().map(ExpressionKind::List) }
             })
         })
     }
 
-    fn list_items(&mut self) -> Parsed<Vec<Expression<'s>>> {
+    fn list_items(&mut self) -> SyntaxResult<Vec<Expression<'s>>> {
         let mut items = Vec::new();
         loop {
             self.skip_space()?;
@@ -28,14 +28,14 @@ impl<'s> Cursor<'s, '_> {
             }
             items.push(self.expression()?);
             self.skip_space()?;
-            if !self.eat(",") && !self.looking_at("]") {
+            if !self.eat(",") && !self.starts_with("]") {
                 return Err(self.unexpected("`,` or `]` in a list"));
             }
         }
     }
 
     /// `{ a = b, c = d }`, with commas or line ends between its items.
-    pub fn object(&mut self) -> Parsed<Kind<'s>> {
+    pub fn object(&mut self) -> SyntaxResult<ExpressionKind<'s>> {
         self.nested(|c| {
             c.eat("{");
             if c.with_newlines(true, Self::at_for)? {
@@ -45,7 +45,7 @@ impl<'s> Cursor<'s, '_> {
             loop {
                 c.with_newlines(true, Self::skip_space)?;
                 if c.eat("}") {
-                    return Ok(Kind::Object(items));
+                    return Ok(ExpressionKind::Object(items));
                 }
                 items.push(c.with_newlines(false, Self::object_item)?);
                 if !c.eat(",") && !matches!(c.peek(), Some('\n' | '}')) {
@@ -55,7 +55,7 @@ impl<'s> Cursor<'s, '_> {
         })
     }
 
-    fn object_item(&mut self) -> Parsed<(Expression<'s>, Expression<'s>)> {
+    fn object_item(&mut self) -> SyntaxResult<(Expression<'s>, Expression<'s>)> {
         let key = self.object_key()?;
         self.skip_space()?;
         if !self.eat("=") && !self.eat(":") {
@@ -67,12 +67,12 @@ impl<'s> Cursor<'s, '_> {
     }
 
     /// A bare word as a key stands for itself; anything else is an expression.
-    fn object_key(&mut self) -> Parsed<Expression<'s>> {
+    fn object_key(&mut self) -> SyntaxResult<Expression<'s>> {
         let start = self.at;
         let word = self.word();
         self.skip_space()?;
-        if !word.is_empty() && (self.looking_at("=") || self.looking_at(":")) {
-            let kind = Kind::Template(vec![Part::Text(Cow::Borrowed(word))]);
+        if !word.is_empty() && (self.starts_with("=") || self.starts_with(":")) {
+            let kind = ExpressionKind::Template(vec![StringPart::Text(Cow::Borrowed(word))]);
             return Ok(Expression { span: Span::new(start, start + word.len()), kind });
         }
         self.at = start;
@@ -80,7 +80,7 @@ impl<'s> Cursor<'s, '_> {
     }
 
     /// Whether the word `for` comes next, as a word of its own.
-    fn at_for(&mut self) -> Parsed<bool> {
+    fn at_for(&mut self) -> SyntaxResult<bool> {
         self.skip_space()?;
         let start = self.at;
         let word = self.word();
@@ -90,7 +90,7 @@ impl<'s> Cursor<'s, '_> {
     }
 
     /// `for k, v in values : k => v if condition`, and what closes it.
-    fn for_expression(&mut self, close: &str) -> Parsed<Kind<'s>> {
+    fn for_expression(&mut self, close: &str) -> SyntaxResult<ExpressionKind<'s>> {
         let start = self.at;
         let head = self.for_head()?;
         self.expect(":", "in a `for` expression")?;
@@ -109,15 +109,15 @@ impl<'s> Cursor<'s, '_> {
             } else {
                 "a `for` expression in brackets makes a list: it has no key"
             };
-            return Err(Fault::at(self.span_from(start), message));
+            return Err(SyntaxError::at(self.span_from(start), message));
         }
         let condition = if self.eat("if") { Some(self.expression()?) } else { None };
         self.expect(close, "after a `for` expression")?;
-        Ok(Kind::For(Box::new(For { head, key, value, grouped, condition })))
+        Ok(ExpressionKind::For(Box::new(For { head, key, value, grouped, condition })))
     }
 
     /// `for k, v in values`
-    pub fn for_head(&mut self) -> Parsed<ForHead<'s>> {
+    pub fn for_head(&mut self) -> SyntaxResult<ForHead<'s>> {
         self.expect("for", "here")?;
         let first = self.variable()?;
         self.skip_space()?;
@@ -130,7 +130,7 @@ impl<'s> Cursor<'s, '_> {
         })
     }
 
-    fn variable(&mut self) -> Parsed<&'s str> {
+    fn variable(&mut self) -> SyntaxResult<&'s str> {
         self.skip_space()?;
         match self.word() {
             "" => Err(self.unexpected("the name of a variable")),

@@ -7,7 +7,7 @@ const WORD_CHARS: usize = 40;
 
 /// A mistake that ends the construct in which it stands.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct SyntaxError {
     pub span: Span,
     pub message: String,
     pub help: Option<String>,
@@ -15,7 +15,7 @@ pub(super) struct Fault {
     pub fatal: bool,
 }
 
-pub(super) type Parsed<T> = Result<T, Fault>;
+pub(super) type SyntaxResult<T> = Result<T, SyntaxError>;
 
 /// A position in a source.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl<'s, 'r> Cursor<'s, 'r> {
         self.rest().chars().next()
     }
 
-    pub fn looking_at(&self, text: &str) -> bool {
+    pub fn starts_with(&self, text: &str) -> bool {
         self.rest().as_bytes().starts_with(text.as_bytes())
     }
 
@@ -51,13 +51,13 @@ impl<'s, 'r> Cursor<'s, 'r> {
 
     /// Steps over the text if it stands here.
     pub fn eat(&mut self, text: &str) -> bool {
-        let found = self.looking_at(text);
+        let found = self.starts_with(text);
         self.at += if found { text.len() } else { 0 };
         found
     }
 
     /// Steps over space and then over the text, which must stand here.
-    pub fn expect(&mut self, text: &str, purpose: &str) -> Parsed<()> {
+    pub fn expect(&mut self, text: &str, purpose: &str) -> SyntaxResult<()> {
         self.skip_space()?;
         if self.eat(text) { Ok(()) } else { Err(self.unexpected(&format!("`{text}` {purpose}"))) }
     }
@@ -72,7 +72,7 @@ impl<'s, 'r> Cursor<'s, 'r> {
     }
 
     /// Steps over blanks and comments, and line ends where they are space.
-    pub fn skip_space(&mut self) -> Parsed<()> {
+    pub fn skip_space(&mut self) -> SyntaxResult<()> {
         loop {
             match self.rest().as_bytes() {
                 [b' ' | b'\t' | b'\r', ..] => self.at += 1,
@@ -90,13 +90,13 @@ impl<'s, 'r> Cursor<'s, 'r> {
     }
 
     /// Steps over `/* ... */`.
-    pub fn skip_comment(&mut self) -> Parsed<()> {
+    pub fn skip_comment(&mut self) -> SyntaxResult<()> {
         let start = self.at;
         match self.rest().find("*/") {
             Some(length) => self.at += length + 2,
             None => {
                 self.at = self.source.len();
-                return Err(Fault::at(Span::new(start, start + 2), "comment is never closed").fatal());
+                return Err(SyntaxError::at(Span::new(start, start + 2), "comment is never closed").fatal());
             }
         }
         Ok(())
@@ -106,8 +106,8 @@ impl<'s, 'r> Cursor<'s, 'r> {
     pub fn with_newlines<T>(
         &mut self,
         are_space: bool,
-        read: impl FnOnce(&mut Self) -> Parsed<T>,
-    ) -> Parsed<T> {
+        read: impl FnOnce(&mut Self) -> SyntaxResult<T>,
+    ) -> SyntaxResult<T> {
         let before = std::mem::replace(&mut self.newline_is_space, are_space);
         let result = read(self);
         self.newline_is_space = before;
@@ -115,10 +115,10 @@ impl<'s, 'r> Cursor<'s, 'r> {
     }
 
     /// Reads something one level deeper, down to the limit.
-    pub fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    pub fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> SyntaxResult<T>) -> SyntaxResult<T> {
         if self.depth == DEPTH_MAX {
             let message = format!("nested more than {DEPTH_MAX} levels deep");
-            return Err(Fault::at(Span::new(self.at, self.at + 1), message).fatal());
+            return Err(SyntaxError::at(Span::new(self.at, self.at + 1), message).fatal());
         }
         self.depth += 1;
         let result = read(self);
@@ -127,8 +127,8 @@ impl<'s, 'r> Cursor<'s, 'r> {
     }
 
     /// Tells of a mistake.
-    pub fn note(&self, fault: Fault) {
-        self.report.note(fault.span.into(), fault.message, fault.help);
+    pub fn note(&self, error: SyntaxError) {
+        self.report.note(error.span.into(), error.message, error.help);
     }
 
     pub fn span_from(&self, start: usize) -> Span {
@@ -145,14 +145,14 @@ impl<'s, 'r> Cursor<'s, 'r> {
     }
 
     /// What stands here is not what should.
-    pub fn unexpected(&self, wanted: &str) -> Fault {
+    pub fn unexpected(&self, wanted: &str) -> SyntaxError {
         let found = match self.peek() {
             None => "the end of the file".to_owned(),
             Some('\n') => "the end of the line".to_owned(),
             Some(_) => crate::diagnostic::quoted(self.shown()),
         };
         let length = self.shown().len();
-        Fault::at(Span::new(self.at, self.at + length), format!("expected {wanted}, found {found}"))
+        SyntaxError::at(Span::new(self.at, self.at + length), format!("expected {wanted}, found {found}"))
     }
 }
 
@@ -160,7 +160,7 @@ fn is_inside_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '-'
 }
 
-impl Fault {
+impl SyntaxError {
     pub fn at(span: Span, message: impl Into<String>) -> Self {
         Self { span, message: message.into(), help: None, fatal: false }
     }

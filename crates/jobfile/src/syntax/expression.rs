@@ -1,8 +1,8 @@
 //! Operators and conditions, around the terms of [`super::primary`].
 
 use super::{
-    Chain, Expression, Kind, Operator, Unary,
-    cursor::{Cursor, Parsed},
+    Chain, Expression, ExpressionKind, Operator, Unary,
+    cursor::{Cursor, SyntaxResult},
 };
 
 /// Operators between two terms, longer ones first.
@@ -30,28 +30,28 @@ impl<'s> Cursor<'s, '_> {
             c.skip_space()?;
             if c.at_end() { Ok(expression) } else { Err(c.unexpected("the end of the value")) }
         });
-        read.map_err(|fault| self.note(fault)).ok()
+        read.map_err(|error| self.note(error)).ok()
     }
 
     /// An expression; steps over space before it.
-    pub fn expression(&mut self) -> Parsed<Expression<'s>> {
+    pub fn expression(&mut self) -> SyntaxResult<Expression<'s>> {
         let first = self.chain()?;
         self.skip_space()?;
         if !self.eat("?") {
             return Ok(first);
         }
         let (start, branches) = (first.span.start as usize, self.nested(Self::branches)?);
-        let kind = Kind::Condition(Box::new([first, branches.0, branches.1]));
+        let kind = ExpressionKind::Condition(Box::new([first, branches.0, branches.1]));
         Ok(Expression { span: self.span_from(start), kind })
     }
 
-    fn branches(&mut self) -> Parsed<(Expression<'s>, Expression<'s>)> {
+    fn branches(&mut self) -> SyntaxResult<(Expression<'s>, Expression<'s>)> {
         let yes = self.expression()?;
         self.expect(":", "in a condition")?;
         Ok((yes, self.expression()?))
     }
 
-    fn chain(&mut self) -> Parsed<Expression<'s>> {
+    fn chain(&mut self) -> SyntaxResult<Expression<'s>> {
         let first = self.term()?;
         let mut rest = Vec::new();
         while let Some(operator) = self.operator()? {
@@ -59,16 +59,16 @@ impl<'s> Cursor<'s, '_> {
         }
         let (Some((_, last)), start) = (rest.last(), first.span) else { return Ok(first) };
         let span = start.to(last.span);
-        Ok(Expression { span, kind: Kind::Chain(Box::new(Chain { first, rest })) })
+        Ok(Expression { span, kind: ExpressionKind::Chain(Box::new(Chain { first, rest })) })
     }
 
-    fn operator(&mut self) -> Parsed<Option<Operator>> {
+    fn operator(&mut self) -> SyntaxResult<Option<Operator>> {
         self.skip_space()?;
         // `=>` belongs to a `for` expression around this one.
         Ok(OPERATORS.iter().find(|(word, _)| self.eat(word)).map(|(_, operator)| *operator))
     }
 
-    fn term(&mut self) -> Parsed<Expression<'s>> {
+    fn term(&mut self) -> SyntaxResult<Expression<'s>> {
         self.skip_space()?;
         let start = self.at;
         let operator = if self.eat("!") {
@@ -80,9 +80,9 @@ impl<'s> Cursor<'s, '_> {
         };
         let operand = self.nested(Self::term)?;
         let kind = match (operator, operand.kind) {
-            (Unary::Negate, Kind::Int(value)) => Kind::Int(-value),
-            (Unary::Negate, Kind::Float(value)) => Kind::Float(-value),
-            (_, kind) => Kind::Unary(operator, Box::new(Expression { kind, ..operand })),
+            (Unary::Negate, ExpressionKind::Int(value)) => ExpressionKind::Int(-value),
+            (Unary::Negate, ExpressionKind::Float(value)) => ExpressionKind::Float(-value),
+            (_, kind) => ExpressionKind::Unary(operator, Box::new(Expression { kind, ..operand })),
         };
         Ok(Expression { span: self.span_from(start), kind })
     }

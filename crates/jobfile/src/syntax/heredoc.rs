@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 
 use super::{
-    Part,
-    cursor::{Cursor, Fault, Parsed},
-    template::{Piece, PieceKind},
+    StringPart,
+    cursor::{Cursor, SyntaxError, SyntaxResult},
+    template::{StringPiece, StringPieceKind},
 };
 use crate::span::Span;
 
 impl<'s> Cursor<'s, '_> {
     /// `<<END` or, without the indentation that all its lines share, `<<-END`.
-    pub fn heredoc(&mut self) -> Parsed<Vec<Part<'s>>> {
+    pub fn heredoc(&mut self) -> SyntaxResult<Vec<StringPart<'s>>> {
         let start = self.at;
         self.at += 2;
         let indented = self.eat("-");
@@ -24,11 +24,13 @@ impl<'s> Cursor<'s, '_> {
         let (mut pieces, mut text) = (Vec::new(), String::new());
         while !self.heredoc_ends(end) {
             if self.at_end() {
-                return Err(Fault::at(opened, format!("heredoc is never closed by a line `{end}`")).fatal());
+                return Err(
+                    SyntaxError::at(opened, format!("heredoc is never closed by a line `{end}`")).fatal()
+                );
             }
             self.heredoc_line(&mut pieces, &mut text)?;
         }
-        pieces.push(Piece::text(text));
+        pieces.push(StringPiece::text(text));
         if indented {
             dedent(&mut pieces);
         }
@@ -48,7 +50,7 @@ impl<'s> Cursor<'s, '_> {
     }
 
     /// A line with its end; a hole in it may reach over further ones.
-    fn heredoc_line(&mut self, pieces: &mut Vec<Piece<'s>>, text: &mut String) -> Parsed<()> {
+    fn heredoc_line(&mut self, pieces: &mut Vec<StringPiece<'s>>, text: &mut String) -> SyntaxResult<()> {
         loop {
             let rest = self.rest();
             let plain = rest.find(['$', '%', '\n']).unwrap_or(rest.len());
@@ -64,15 +66,15 @@ impl<'s> Cursor<'s, '_> {
 }
 
 /// Takes from each line the indentation of the least indented one; blank lines do not count.
-fn dedent(pieces: &mut [Piece<'_>]) {
+fn dedent(pieces: &mut [StringPiece<'_>]) {
     let count = pieces.len();
     let starts = pieces.iter().enumerate().flat_map(|(i, piece)| match &piece.kind {
-        PieceKind::Text(text) => line_starts(text, i == 0, i + 1 < count),
+        StringPieceKind::Text(text) => line_starts(text, i == 0, i + 1 < count),
         _ => Vec::new(),
     });
     let shared = starts.min().unwrap_or(0);
     for (i, piece) in pieces.iter_mut().enumerate() {
-        if let PieceKind::Text(text) = &mut piece.kind {
+        if let StringPieceKind::Text(text) = &mut piece.kind {
             *text = Cow::Owned(without_indentation(text, i == 0, shared));
         }
     }

@@ -1,14 +1,14 @@
 //! The smallest expressions: literals, names and calls, and the way to parts of them.
 
 use super::{
-    Call, Expression, Kind, Path, Step, StepKind,
-    cursor::{Cursor, Fault, Parsed},
+    Call, Expression, ExpressionKind, Path, Step, StepKind,
+    cursor::{Cursor, SyntaxError, SyntaxResult},
 };
 use crate::limits::SPLATS_MAX;
 
 impl<'s> Cursor<'s, '_> {
     /// A primary expression and the steps behind it, as `.name`, `[0]` and `[*]`.
-    pub fn path(&mut self) -> Parsed<Expression<'s>> {
+    pub fn path(&mut self) -> SyntaxResult<Expression<'s>> {
         let start = self.at;
         let base = self.primary()?;
         let (mut steps, mut splats) = (Vec::new(), 0);
@@ -16,18 +16,18 @@ impl<'s> Cursor<'s, '_> {
             splats += usize::from(matches!(step.kind, StepKind::Splat | StepKind::AttributeSplat));
             if splats > SPLATS_MAX {
                 let message = format!("more than {SPLATS_MAX} `[*]` in one expression");
-                return Err(Fault::at(step.span, message));
+                return Err(SyntaxError::at(step.span, message));
             }
             steps.push(step);
         }
         if steps.is_empty() {
             return Ok(base);
         }
-        let kind = Kind::Path(Box::new(Path { base, steps }));
+        let kind = ExpressionKind::Path(Box::new(Path { base, steps }));
         Ok(Expression { span: self.span_from(start), kind })
     }
 
-    fn step(&mut self) -> Parsed<Option<Step<'s>>> {
+    fn step(&mut self) -> SyntaxResult<Option<Step<'s>>> {
         let start = self.at;
         let kind = match self.rest().as_bytes() {
             [b'.', b'.', ..] => return Ok(None),
@@ -40,7 +40,7 @@ impl<'s> Cursor<'s, '_> {
                 let number = self.at;
                 self.digits();
                 let index = self.source[number..self.at].parse().unwrap_or(i64::MAX);
-                StepKind::Index(Expression { span: self.span_from(number), kind: Kind::Int(index) })
+                StepKind::Index(Expression { span: self.span_from(number), kind: ExpressionKind::Int(index) })
             }
             [b'.', ..] => {
                 self.at += 1;
@@ -59,11 +59,11 @@ impl<'s> Cursor<'s, '_> {
         Ok(Some(Step { span: self.span_from(start), kind }))
     }
 
-    fn primary(&mut self) -> Parsed<Expression<'s>> {
+    fn primary(&mut self) -> SyntaxResult<Expression<'s>> {
         let start = self.at;
         let kind = match self.rest().as_bytes() {
-            [b'"', ..] => Kind::Template(self.quoted()?),
-            [b'<', b'<', ..] => Kind::Template(self.heredoc()?),
+            [b'"', ..] => ExpressionKind::Template(self.quoted()?),
+            [b'<', b'<', ..] => ExpressionKind::Template(self.heredoc()?),
             [b'[', ..] => self.list()?,
             [b'{', ..] => self.object()?,
             [b'(', ..] => self.bracketed("(", ")")?.kind,
@@ -73,7 +73,7 @@ impl<'s> Cursor<'s, '_> {
         Ok(Expression { span: self.span_from(start), kind })
     }
 
-    fn bracketed(&mut self, open: &str, close: &str) -> Parsed<Expression<'s>> {
+    fn bracketed(&mut self, open: &str, close: &str) -> SyntaxResult<Expression<'s>> {
         self.nested(|c| {
             c.with_newlines(true, |c| {
                 c.eat(open);
@@ -85,7 +85,7 @@ impl<'s> Cursor<'s, '_> {
     }
 
     /// A keyword, a name or a call.
-    fn named(&mut self) -> Parsed<Kind<'s>> {
+    fn named(&mut self) -> SyntaxResult<ExpressionKind<'s>> {
         let start = self.at;
         let word = self.word();
         if word.is_empty() {
@@ -94,20 +94,20 @@ impl<'s> Cursor<'s, '_> {
         while self.eat("::") {
             self.word();
         }
-        if self.looking_at("(") {
+        if self.starts_with("(") {
             let name = &self.source[start..self.at];
             let (arguments, expands) = self.arguments()?;
-            return Ok(Kind::Call(Box::new(Call { name, arguments, expands })));
+            return Ok(ExpressionKind::Call(Box::new(Call { name, arguments, expands })));
         }
         Ok(match word {
-            "null" => Kind::Null,
-            "true" => Kind::Bool(true),
-            "false" => Kind::Bool(false),
-            _ => Kind::Name(word),
+            "null" => ExpressionKind::Null,
+            "true" => ExpressionKind::Bool(true),
+            "false" => ExpressionKind::Bool(false),
+            _ => ExpressionKind::Name(word),
         })
     }
 
-    fn arguments(&mut self) -> Parsed<(Vec<Expression<'s>>, bool)> {
+    fn arguments(&mut self) -> SyntaxResult<(Vec<Expression<'s>>, bool)> {
         self.nested(|c| {
             c.with_newlines(true, |c| {
                 c.eat("(");
@@ -124,7 +124,7 @@ impl<'s> Cursor<'s, '_> {
                         c.expect(")", "after `...`")?;
                         return Ok((arguments, true));
                     }
-                    if !c.eat(",") && !c.looking_at(")") {
+                    if !c.eat(",") && !c.starts_with(")") {
                         return Err(c.unexpected("`,` or `)` after an argument"));
                     }
                 }
@@ -133,7 +133,7 @@ impl<'s> Cursor<'s, '_> {
     }
 
     /// `12`, `1.5` or `2e3`
-    pub fn number(&mut self) -> Parsed<Kind<'s>> {
+    pub fn number(&mut self) -> SyntaxResult<ExpressionKind<'s>> {
         let start = self.at;
         self.digits();
         if let [b'.', b'0'..=b'9', ..] = self.rest().as_bytes() {
@@ -148,11 +148,11 @@ impl<'s> Cursor<'s, '_> {
         }
         let text = &self.source[start..self.at];
         if let Ok(value) = text.parse() {
-            return Ok(Kind::Int(value));
+            return Ok(ExpressionKind::Int(value));
         }
         match text.parse() {
-            Ok(value) if f64::is_finite(value) => Ok(Kind::Float(value)),
-            _ => Err(Fault::at(self.span_from(start), "number is too large")),
+            Ok(value) if f64::is_finite(value) => Ok(ExpressionKind::Float(value)),
+            _ => Err(SyntaxError::at(self.span_from(start), "number is too large")),
         }
     }
 

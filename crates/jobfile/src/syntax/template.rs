@@ -3,15 +3,15 @@
 use std::{borrow::Cow, collections::VecDeque};
 
 use super::{
-    Expression, ForHead, Part,
-    cursor::{Cursor, Fault, Parsed},
+    Expression, ForHead, StringPart,
+    cursor::{Cursor, SyntaxError, SyntaxResult},
 };
 use crate::span::Span;
 
 /// A piece of a string, before `%{ if }` and `%{ for }` have found their ends.
 #[derive(Debug)]
-pub(super) struct Piece<'s> {
-    pub kind: PieceKind<'s>,
+pub(super) struct StringPiece<'s> {
+    pub kind: StringPieceKind<'s>,
     span: Span,
     /// `~` at its start: blanks before it go.
     strips_before: bool,
@@ -19,9 +19,9 @@ pub(super) struct Piece<'s> {
     strips_behind: bool,
 }
 
-/// What it is.
+/// The kind of a [`StringPiece`].
 #[derive(Debug)]
-pub(super) enum PieceKind<'s> {
+pub(super) enum StringPieceKind<'s> {
     Text(Cow<'s, str>),
     Hole(Expression<'s>, Cow<'s, str>),
     If(Expression<'s>),
@@ -31,18 +31,18 @@ pub(super) enum PieceKind<'s> {
     EndFor,
 }
 
-impl<'s> Piece<'s> {
+impl<'s> StringPiece<'s> {
     pub fn text(text: impl Into<Cow<'s, str>>) -> Self {
-        let kind = PieceKind::Text(text.into());
+        let kind = StringPieceKind::Text(text.into());
         Self { kind, span: Span::default(), strips_before: false, strips_behind: false }
     }
 }
 
 impl<'s> Cursor<'s, '_> {
     /// `"text ${hole}"`
-    pub fn quoted(&mut self) -> Parsed<Vec<Part<'s>>> {
+    pub fn quoted(&mut self) -> SyntaxResult<Vec<StringPart<'s>>> {
         if let Some(plain) = self.plain_quoted() {
-            return Ok(vec![Part::Text(Cow::Borrowed(plain))]);
+            return Ok(vec![StringPart::Text(Cow::Borrowed(plain))]);
         }
         let opened = Span::new(self.at, self.at + 1);
         self.at += 1;
@@ -54,12 +54,12 @@ impl<'s> Cursor<'s, '_> {
             match self.peek() {
                 Some('"') => break,
                 Some('\\') => text.push(self.escape()?),
-                None | Some('\n') => return Err(Fault::at(opened, "string is not closed on its line")),
+                None | Some('\n') => return Err(SyntaxError::at(opened, "string is not closed on its line")),
                 Some(_) => self.marked(&mut pieces, &mut text)?,
             }
         }
         self.at += 1;
-        pieces.push(Piece::text(text));
+        pieces.push(StringPiece::text(text));
         self.template(pieces)
     }
 
@@ -75,16 +75,16 @@ impl<'s> Cursor<'s, '_> {
     }
 
     /// A string without holes, as labels are.
-    pub fn plain_string(&mut self, what: &str) -> Parsed<Cow<'s, str>> {
+    pub fn plain_string(&mut self, what: &str) -> SyntaxResult<Cow<'s, str>> {
         let start = self.at;
         match self.quoted()?.as_mut_slice() {
-            [Part::Text(text)] => Ok(std::mem::take(text)),
-            _ => Err(Fault::at(self.span_from(start), format!("{what} may not hold `${{...}}`"))),
+            [StringPart::Text(text)] => Ok(std::mem::take(text)),
+            _ => Err(SyntaxError::at(self.span_from(start), format!("{what} may not hold `${{...}}`"))),
         }
     }
 
     /// What `$` or `%` begins: a hole, an escaped one, or itself.
-    pub fn marked(&mut self, pieces: &mut Vec<Piece<'s>>, text: &mut String) -> Parsed<()> {
+    pub fn marked(&mut self, pieces: &mut Vec<StringPiece<'s>>, text: &mut String) -> SyntaxResult<()> {
         match self.rest().as_bytes() {
             [b'$', b'$', b'{', ..] => {
                 text.push_str(if self.escapes_for_agents() { "$${" } else { "${" });
@@ -95,7 +95,7 @@ impl<'s> Cursor<'s, '_> {
                 self.at += 3;
             }
             [b'$' | b'%', b'{', ..] => {
-                pieces.push(Piece::text(std::mem::take(text)));
+                pieces.push(StringPiece::text(std::mem::take(text)));
                 pieces.push(self.hole()?);
             }
             _ => {
@@ -116,9 +116,9 @@ impl<'s> Cursor<'s, '_> {
     }
 
     /// `${ ... }` or `%{ ... }`
-    fn hole(&mut self) -> Parsed<Piece<'s>> {
+    fn hole(&mut self) -> SyntaxResult<StringPiece<'s>> {
         let start = self.at;
-        let is_directive = self.looking_at("%");
+        let is_directive = self.starts_with("%");
         self.at += 2;
         let strips_before = self.eat("~");
         let inner_start = self.at;
@@ -127,7 +127,7 @@ impl<'s> Cursor<'s, '_> {
                 let kind = if is_directive {
                     c.directive()?
                 } else {
-                    PieceKind::Hole(c.expression()?, Cow::Borrowed(""))
+                    StringPieceKind::Hole(c.expression()?, Cow::Borrowed(""))
                 };
                 c.skip_space()?;
                 Ok(kind)
@@ -137,67 +137,76 @@ impl<'s> Cursor<'s, '_> {
         let strips_behind = self.eat("~");
         self.expect("}", "after the expression in a string")?;
         let kind = match kind {
-            PieceKind::Hole(expression, _) if strips_before || strips_behind => {
-                PieceKind::Hole(expression, Cow::Owned(format!("${{{}}}", inner.trim())))
+            StringPieceKind::Hole(expression, _) if strips_before || strips_behind => {
+                StringPieceKind::Hole(expression, Cow::Owned(format!("${{{}}}", inner.trim())))
             }
-            PieceKind::Hole(expression, _) => {
-                PieceKind::Hole(expression, Cow::Borrowed(&self.source[start..self.at]))
+            StringPieceKind::Hole(expression, _) => {
+                StringPieceKind::Hole(expression, Cow::Borrowed(&self.source[start..self.at]))
             }
             directive => directive,
         };
-        Ok(Piece { kind, span: self.span_from(start), strips_before, strips_behind })
+        Ok(StringPiece { kind, span: self.span_from(start), strips_before, strips_behind })
     }
 
     /// `if condition`, `else`, `endif`, `for v in values`, `endfor`
-    fn directive(&mut self) -> Parsed<PieceKind<'s>> {
+    fn directive(&mut self) -> SyntaxResult<StringPieceKind<'s>> {
         self.skip_space()?;
         let start = self.at;
         Ok(match self.word() {
-            "if" => PieceKind::If(self.expression()?),
-            "else" => PieceKind::Else,
-            "endif" => PieceKind::EndIf,
+            "if" => StringPieceKind::If(self.expression()?),
+            "else" => StringPieceKind::Else,
+            "endif" => StringPieceKind::EndIf,
             "for" => {
                 self.at = start;
-                PieceKind::For(self.for_head()?)
+                StringPieceKind::For(self.for_head()?)
             }
-            "endfor" => PieceKind::EndFor,
+            "endfor" => StringPieceKind::EndFor,
             _ => {
-                return Err(Fault::at(self.span_from(start), "expected `if`, `for` or their end after `%{`"));
+                return Err(SyntaxError::at(
+                    self.span_from(start),
+                    "expected `if`, `for` or their end after `%{`",
+                ));
             }
         })
     }
 
     /// The parts of a string whose pieces are known.
-    pub fn template(&mut self, mut pieces: Vec<Piece<'s>>) -> Parsed<Vec<Part<'s>>> {
+    pub fn template(&mut self, mut pieces: Vec<StringPiece<'s>>) -> SyntaxResult<Vec<StringPart<'s>>> {
         strip(&mut pieces);
         let mut pieces = VecDeque::from(pieces);
         let (parts, end) = self.parts(&mut pieces)?;
         match end {
             None => Ok(parts),
-            Some(end) => Err(Fault::at(end.span, "this ends nothing: no `if` or `for` is open here")),
+            Some(end) => Err(SyntaxError::at(end.span, "this ends nothing: no `if` or `for` is open here")),
         }
     }
 
     /// Parts up to the end of the string, or to a piece that ends or halves what is open.
-    fn parts(&mut self, pieces: &mut VecDeque<Piece<'s>>) -> Parsed<(Vec<Part<'s>>, Option<Piece<'s>>)> {
+    fn parts(
+        &mut self,
+        pieces: &mut VecDeque<StringPiece<'s>>,
+    ) -> SyntaxResult<(Vec<StringPart<'s>>, Option<StringPiece<'s>>)> {
         let mut parts = Vec::new();
         while let Some(piece) = pieces.pop_front() {
             match piece.kind {
-                PieceKind::Text(text) if text.is_empty() && !(parts.is_empty() && pieces.is_empty()) => {}
-                PieceKind::Text(text) => parts.push(Part::Text(text)),
-                PieceKind::Hole(expression, source) => parts.push(Part::Hole(expression, source)),
-                PieceKind::If(condition) => {
+                StringPieceKind::Text(text)
+                    if text.is_empty() && !(parts.is_empty() && pieces.is_empty()) => {}
+                StringPieceKind::Text(text) => parts.push(StringPart::Text(text)),
+                StringPieceKind::Hole(expression, source) => parts.push(StringPart::Hole(expression, source)),
+                StringPieceKind::If(condition) => {
                     let (yes, no) = self.nested(|c| c.branches_of_if(pieces, piece.span))?;
-                    parts.push(Part::If(Box::new((condition, yes, no))));
+                    parts.push(StringPart::If(Box::new((condition, yes, no))));
                 }
-                PieceKind::For(head) => {
+                StringPieceKind::For(head) => {
                     let (inner, end) = self.nested(|c| c.parts(pieces))?;
-                    if !matches!(end, Some(Piece { kind: PieceKind::EndFor, .. })) {
-                        return Err(Fault::at(piece.span, "`%{ for }` has no `%{ endfor }`"));
+                    if !matches!(end, Some(StringPiece { kind: StringPieceKind::EndFor, .. })) {
+                        return Err(SyntaxError::at(piece.span, "`%{ for }` has no `%{ endfor }`"));
                     }
-                    parts.push(Part::For(Box::new((head, inner))));
+                    parts.push(StringPart::For(Box::new((head, inner))));
                 }
-                PieceKind::Else | PieceKind::EndIf | PieceKind::EndFor => return Ok((parts, Some(piece))),
+                StringPieceKind::Else | StringPieceKind::EndIf | StringPieceKind::EndFor => {
+                    return Ok((parts, Some(piece)));
+                }
             }
         }
         Ok((parts, None))
@@ -205,21 +214,21 @@ impl<'s> Cursor<'s, '_> {
 
     fn branches_of_if(
         &mut self,
-        pieces: &mut VecDeque<Piece<'s>>,
+        pieces: &mut VecDeque<StringPiece<'s>>,
         opened: Span,
-    ) -> Parsed<(Vec<Part<'s>>, Vec<Part<'s>>)> {
+    ) -> SyntaxResult<(Vec<StringPart<'s>>, Vec<StringPart<'s>>)> {
         let (yes, mut end) = self.parts(pieces)?;
         let mut no = Vec::new();
-        if let Some(Piece { kind: PieceKind::Else, .. }) = end {
+        if let Some(StringPiece { kind: StringPieceKind::Else, .. }) = end {
             (no, end) = self.parts(pieces)?;
         }
         match end {
-            Some(Piece { kind: PieceKind::EndIf, .. }) => Ok((yes, no)),
-            _ => Err(Fault::at(opened, "`%{ if }` has no `%{ endif }`")),
+            Some(StringPiece { kind: StringPieceKind::EndIf, .. }) => Ok((yes, no)),
+            _ => Err(SyntaxError::at(opened, "`%{ if }` has no `%{ endif }`")),
         }
     }
 
-    fn escape(&mut self) -> Parsed<char> {
+    fn escape(&mut self) -> SyntaxResult<char> {
         let start = self.at;
         self.at += 1;
         let letter = self.peek();
@@ -236,10 +245,10 @@ impl<'s> Cursor<'s, '_> {
         let at = Span::new(start, self.at);
         if character == Some('\0') {
             let help = "no argument, variable or path of a program can hold one";
-            return Err(Fault::at(at, "a string cannot hold a NUL").help(help));
+            return Err(SyntaxError::at(at, "a string cannot hold a NUL").help(help));
         }
         character.ok_or_else(|| {
-            Fault::at(at, "unknown escape in a string")
+            SyntaxError::at(at, "unknown escape in a string")
                 .help(r#"known are \n, \r, \t, \", \\, \uNNNN and \UNNNNNNNN"#)
         })
     }
@@ -252,14 +261,15 @@ impl<'s> Cursor<'s, '_> {
 }
 
 /// Takes away what `~` strips: blanks, and behind a piece the end of its line too.
-fn strip(pieces: &mut [Piece<'_>]) {
+fn strip(pieces: &mut [StringPiece<'_>]) {
     for i in 0..pieces.len() {
         let (before, behind) = (pieces[i].strips_before, pieces[i].strips_behind);
-        if let Some(PieceKind::Text(text)) = i.checked_sub(1).filter(|_| before).map(|i| &mut pieces[i].kind)
+        if let Some(StringPieceKind::Text(text)) =
+            i.checked_sub(1).filter(|_| before).map(|i| &mut pieces[i].kind)
         {
             *text = Cow::Owned(text.trim_end_matches([' ', '\t']).to_owned());
         }
-        if let Some(PieceKind::Text(text)) =
+        if let Some(StringPieceKind::Text(text)) =
             pieces.get_mut(i + 1).filter(|_| behind).map(|next| &mut next.kind)
         {
             let rest = text.trim_start_matches([' ', '\t', '\r']);

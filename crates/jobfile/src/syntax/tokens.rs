@@ -1,6 +1,6 @@
 //! A source as its smallest parts, comments and line ends included: what a formatter moves about.
 
-use super::cursor::{Cursor, Parsed};
+use super::cursor::{Cursor, SyntaxResult};
 use crate::report::Report;
 
 /// A part of the source.
@@ -12,7 +12,7 @@ pub(crate) struct Token<'s> {
     pub is_apart: bool,
 }
 
-/// What it is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     Word,
@@ -41,8 +41,8 @@ pub(crate) fn tokens<'s>(source: &'s str, report: &Report<'_>) -> Vec<Token<'s>>
         }
         match cursor.token() {
             Ok(kind) => tokens.push(Token { kind, text: &source[start..cursor.at], is_apart }),
-            Err(fault) => {
-                cursor.note(fault);
+            Err(error) => {
+                cursor.note(error);
                 break;
             }
         }
@@ -56,7 +56,7 @@ impl Cursor<'_, '_> {
     }
 
     /// Steps over one token.
-    fn token(&mut self) -> Parsed<TokenKind> {
+    fn token(&mut self) -> SyntaxResult<TokenKind> {
         Ok(match self.rest().as_bytes() {
             [b'\n', ..] => {
                 self.at += 1;
@@ -75,7 +75,7 @@ impl Cursor<'_, '_> {
             [b'0'..=b'9', ..] => self.number().map(|_| TokenKind::Number)?,
             _ if !self.word().is_empty() => TokenKind::Word,
             _ => {
-                let mark = MARKS.iter().find(|mark| self.looking_at(mark)).map(|mark| mark.len());
+                let mark = MARKS.iter().find(|mark| self.starts_with(mark)).map(|mark| mark.len());
                 self.at += mark.or(self.peek().map(char::len_utf8)).unwrap_or(1);
                 TokenKind::Mark
             }

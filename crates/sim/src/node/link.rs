@@ -156,7 +156,7 @@ impl Agent {
         if AgentSession::is_answer(&message) {
             self.look_for_silence();
             self.around.machine.content().heard_ns = now_ns();
-            self.handle(Event::Heard)?;
+            self.handle(Event::ServerContact)?;
         }
         let welcome = if let Down::Welcome(welcome) = &message { Some(welcome.clone()) } else { None };
         let was_open = self.session.is_open();

@@ -6,8 +6,8 @@ mod data;
 mod encodings;
 mod lists;
 mod numbers;
-mod refused;
 mod texts;
+mod unsupported;
 
 use crate::eval::Evaluator;
 use crate::value::Value;
@@ -22,9 +22,9 @@ pub(crate) struct Function {
     most: Option<usize>,
     /// Of `and` and `or`: the truth of an argument that ends their evaluation.
     pub decides: Option<bool>,
-    run: Run,
+    run: RunFn,
     /// Judges the first argument where it stands in the template.
-    literal: Option<Judge>,
+    literal: Option<CheckFn>,
 }
 
 impl std::fmt::Debug for Function {
@@ -34,24 +34,24 @@ impl std::fmt::Debug for Function {
 }
 
 /// Errors say what is wrong and quote nothing that was computed: it may be secret, and they are shown to whoever may see the task.
-/// Where in the template it went wrong is said beside them.
-type Run = fn(&mut Evaluator<'_>, &[Value]) -> Result<Value, String>;
+/// Their position in the template is added by the caller.
+type RunFn = fn(&mut Evaluator<'_>, &[Value]) -> Result<Value, String>;
 
 /// Says why a text cannot be an argument.
-type Judge = fn(&str) -> Result<(), String>;
+type CheckFn = fn(&str) -> Result<(), String>;
 
 /// One that takes so many arguments.
-const fn of(name: &'static str, count: usize, run: Run) -> Function {
+const fn of(name: &'static str, count: usize, run: RunFn) -> Function {
     between(name, count, count, run)
 }
 
 /// One that takes between so many and so many.
-const fn between(name: &'static str, least: usize, most: usize, run: Run) -> Function {
+const fn between(name: &'static str, least: usize, most: usize, run: RunFn) -> Function {
     Function { name, least, most: Some(most), decides: None, run, literal: None }
 }
 
 /// One that takes so many or more.
-const fn from(name: &'static str, least: usize, run: Run) -> Function {
+const fn from(name: &'static str, least: usize, run: RunFn) -> Function {
     Function { name, least, most: None, decides: None, run, literal: None }
 }
 
@@ -59,7 +59,7 @@ const fn deciding(name: &'static str, decides: bool) -> Function {
     Function { name, least: 1, most: None, decides: Some(decides), run: |_, _| Ok(Value::Nil), literal: None }
 }
 
-/// By areas.
+/// All functions, one table for each module.
 static TABLES: [&[Function]; 6] = [
     compare::FUNCTIONS,
     data::FUNCTIONS,
@@ -86,7 +86,7 @@ pub(crate) fn find(name: &str) -> Result<&'static Function, String> {
     if let Some(function) = all.find(|function| function.name == name) {
         return Ok(function);
     }
-    if let Some(why) = refused::why(name) {
+    if let Some(why) = unsupported::why(name) {
         return Err(format!("the function {name:?} is not implemented: {why}"));
     }
     let lower = name.to_lowercase();
@@ -100,7 +100,7 @@ pub(crate) fn find(name: &str) -> Result<&'static Function, String> {
 
 impl Function {
     /// The same, with what judges its first argument where that stands in the template.
-    const fn judged(self, literal: Judge) -> Self {
+    const fn judged(self, literal: CheckFn) -> Self {
         Self { literal: Some(literal), ..self }
     }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::keeper::plan::BindSource;
 use crate::keeper::stage;
 
-/// By number.
+/// The bind mounts of a container; each has the number of its place in the list, by which the keeper stages it.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Binds(Vec<BindSource>);
 
@@ -16,10 +16,10 @@ impl Binds {
         // Unless it follows, what is mounted on either side later is not seen on the other.
         let propagation = if source.follows_host { "rslave" } else { "rprivate" };
         let access = if read_only { "ro" } else { "rw" };
-        let place = stage::bind(self.0.len());
+        let staged = stage::bind(self.0.len());
         self.0.push(source);
         json!({
-            "type": "bind", "source": place.to_string_lossy(), "destination": destination,
+            "type": "bind", "source": staged.to_string_lossy(), "destination": destination,
             "options": [kind, propagation, "nosuid", "nodev", access],
         })
     }

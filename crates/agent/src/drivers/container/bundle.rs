@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::binds::Binds;
 use super::device_files::{self, DeviceFile};
-use super::settings::{Network, Settings};
+use super::settings::{ContainerSettings, NetworkMode};
 use super::{Runtime, seccomp};
 use crate::alloc_dir::has_secrets;
 use crate::alloc_dir::secrets::API_SOCKET;
@@ -58,12 +58,12 @@ const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
 
 /// What is mounted besides what every container has.
 #[derive(Default)]
-pub(super) struct Files {
-    /// Before all else.
+pub(super) struct ExtraFiles {
+    /// Mounted before all other mounts.
     pub(super) root: Vec<Value>,
-    /// After all else.
+    /// Mounted after all other mounts.
     pub(super) own: Vec<Value>,
-    /// What both bind.
+    /// The sources that `root` and `own` bind.
     pub(super) binds: Binds,
 }
 
@@ -71,12 +71,12 @@ pub(super) struct Files {
 pub(super) fn container(
     task: &TaskContext<'_>,
     runtime: &Runtime,
-    settings: &Settings,
+    settings: &ContainerSettings,
     image: &ImageConfig,
-    network: Network,
-    mut files: Files,
+    network: NetworkMode,
+    mut files: ExtraFiles,
 ) -> Result<ContainerRun, StartFailure> {
-    let devices = device_files::all(&task.given.device_files)?;
+    let devices = device_files::all(&task.share.device_files)?;
     let capabilities = settings.capabilities(&runtime.extra_capabilities)?;
     // Whoever is not root keeps only ambient ones.
     let ambient = if settings.is_of_host { capabilities.clone() } else { Vec::new() };
@@ -118,17 +118,17 @@ pub(super) fn container(
             config["linux"][ids] = json!([{"containerID": 0, "hostID": first, "size": IDS}]);
         }
     }
-    if network != Network::Host && task.network.is_none() {
+    if network != NetworkMode::Host && task.network.is_none() {
         // It has the ports below 1024 to itself, whoever it runs as.
         config["linux"]["sysctl"] = json!({"net.ipv4.ip_unprivileged_port_start": "0"});
     }
-    let told = task.network.as_ref();
+    let entries = task.network.as_ref();
     Ok(ContainerRun {
         runtime: runtime.path.clone(),
         id: task.start_name(),
         config_json: config.to_string(),
-        address: told.map_or(String::new(), |network| network.address.clone()),
-        resolv_conf: told.map_or(String::new(), |network| network.resolv_conf.clone()),
+        address: entries.map_or(String::new(), |network| network.address.clone()),
+        resolv_conf: entries.map_or(String::new(), |network| network.resolv_conf.clone()),
         binds: files.binds.into_sources(),
         first_id: task.first_id.unwrap_or(0),
         sys_network,
@@ -138,11 +138,11 @@ pub(super) fn container(
 }
 
 /// The network that `/sys` shows, where the container's own root has no right to mount it.
-fn sys_network(task: &TaskContext<'_>, network: Network) -> String {
+fn sys_network(task: &TaskContext<'_>, network: NetworkMode) -> String {
     match &task.network {
         _ if task.first_id.is_none() => String::new(),
         Some(network) => network.path.clone(),
-        None if network == Network::Host => "/proc/self/ns/net".into(),
+        None if network == NetworkMode::Host => "/proc/self/ns/net".into(),
         None => String::new(),
     }
 }
@@ -156,11 +156,11 @@ fn environment(task: &TaskContext<'_>, image: &ImageConfig) -> Vec<String> {
     env.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-fn namespaces(task: &TaskContext<'_>, network: Network) -> Vec<Value> {
+fn namespaces(task: &TaskContext<'_>, network: NetworkMode) -> Vec<Value> {
     let own = ["pid", "mount", "ipc", "uts", "cgroup"].map(|kind| json!({"type": kind}));
     let network = match &task.network {
         Some(network) => Some(json!({"type": "network", "path": network.path})),
-        None => (network != Network::Host).then(|| json!({"type": "network"})),
+        None => (network != NetworkMode::Host).then(|| json!({"type": "network"})),
     };
     let user = task.first_id.map(|_| json!({"type": "user"}));
     own.into_iter().chain(network).chain(user).collect()
@@ -168,7 +168,7 @@ fn namespaces(task: &TaskContext<'_>, network: Network) -> Vec<Value> {
 
 fn resources(
     task: &TaskContext<'_>,
-    settings: &Settings,
+    settings: &ContainerSettings,
     devices: &[DeviceFile],
     limits_swap: bool,
 ) -> Result<Value, StartFailure> {
@@ -178,10 +178,10 @@ fn resources(
     let (own, most) = (bytes(task.spec.memory_mb), bytes(task.spec.memory_mb.max(task.spec.memory_max_mb)));
     let mut resources = json!({
         "devices": allowed.collect::<Vec<_>>(),
-        "cpu": {"shares": task.given.cpu_mhz.max(CPU_SHARES_MIN)},
+        "cpu": {"shares": task.share.cpu_mhz.max(CPU_SHARES_MIN)},
         "pids": {"limit": settings.pids_limit()?},
     });
-    if let Some((quota, period)) = settings.cpu_quota(task.given.cpu_mhz, task.given.core_mhz)? {
+    if let Some((quota, period)) = settings.cpu_quota(task.share.cpu_mhz, task.share.core_mhz)? {
         resources["cpu"]["quota"] = quota.into();
         resources["cpu"]["period"] = period.into();
     }
@@ -209,13 +209,13 @@ fn reserves_max(task: &TaskContext<'_>, mounts: &[Value]) -> Option<u64> {
     let bytes = |mb: u32| u64::from(mb) << 20;
     let (disk, memory) = (task.run.group.disk_mb, task.spec.memory_mb.max(task.spec.memory_max_mb));
     let is_bind = |mount: &Value| mount["type"] == "bind";
-    let has_hosts = !task.given.mounts.is_empty() || mounts.iter().any(is_bind);
+    let has_hosts = !task.share.mounts.is_empty() || mounts.iter().any(is_bind);
     (disk > 0 && memory > 0 && !has_hosts).then(|| bytes(disk.max(memory)))
 }
 
 /// The directory in which the agent puts a task's tokens and secrets, which become its user's.
 fn secrets(task: &TaskContext<'_>) -> BindSource {
-    let dir = task.place.task_dir(&task.spec.name).join("secrets");
+    let dir = task.paths.task_dir(&task.spec.name).join("secrets");
     let tokens = task.spec.identities.iter().map(|identity| identity.file.clone());
     let items = task.spec.secrets.iter().filter(|secret| !secret.files.is_empty()).flat_map(|secret| {
         let items = task.secrets.items(&secret.name).into_iter().flat_map(BTreeMap::keys);
@@ -234,10 +234,10 @@ fn secrets(task: &TaskContext<'_>) -> BindSource {
 
 fn mounts(
     task: &TaskContext<'_>,
-    network: Network,
+    network: NetworkMode,
     devices: &[DeviceFile],
     has_sys: bool,
-    files: &mut Files,
+    files: &mut ExtraFiles,
 ) -> Vec<Value> {
     let mut mounts = std::mem::take(&mut files.root);
     let is_of_image = mounts.is_empty();
@@ -271,20 +271,20 @@ fn mounts(
     } else {
         special("tmpfs", SECRETS, &["mode=0700", "size=1024k", "nr_inodes=1024"])
     });
-    let local = task.place.task_dir(&task.spec.name).join("local");
+    let local = task.paths.task_dir(&task.spec.name).join("local");
     let dirs = [
-        (task.place.shared_dir(), "/alloc", false),
+        (task.paths.shared_dir(), "/alloc", false),
         (local, "/local", false),
-        (task.place.logs_dir(), "/alloc/logs", true),
+        (task.paths.logs_dir(), "/alloc/logs", true),
     ];
     let dirs = dirs.map(|(path, target, read_only)| binds.add(BindSource::of(&path), target, read_only));
     mounts.extend(dirs);
-    mounts.extend(task.given.mounts.iter().map(|mount| {
+    mounts.extend(task.share.mounts.iter().map(|mount| {
         let follows_host = mount.follows_host;
         let source = BindSource { recursive: true, follows_host, ..BindSource::of(&mount.source) };
         binds.add(source, &mount.destination, mount.read_only)
     }));
-    if network == Network::Host && is_of_image {
+    if network == NetworkMode::Host && is_of_image {
         let named = ["/etc/resolv.conf", "/etc/hosts"].into_iter().filter(|file| Path::new(file).exists());
         mounts.extend(named.map(|file| binds.add(BindSource::of(Path::new(file)), file, true)));
     }

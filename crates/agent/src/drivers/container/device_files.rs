@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::stat::{major, minor};
 use serde_json::{Value, json};
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::keeper::plan::DeviceNode;
 use crate::keeper::stage;
 
@@ -55,9 +55,9 @@ impl DeviceFile {
 
     /// An entry of `mounts`.
     pub(super) fn bound(&self, number: usize) -> Value {
-        let place = stage::device(number);
+        let staged = stage::device(number);
         json!({
-            "type": "bind", "source": place.to_string_lossy(), "destination": self.path,
+            "type": "bind", "source": staged.to_string_lossy(), "destination": self.path,
             "options": ["bind", "rprivate", "nosuid", "noexec", "rw"],
         })
     }

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use nix::sys::signal::Signal;
 use serde::Deserialize;
 
-use super::bundle::Files;
-use super::settings::{Network, Settings};
+use super::bundle::ExtraFiles;
+use super::settings::{ContainerSettings, NetworkMode};
 use super::{Runtime, bundle};
 use crate::drivers::settings::{parse, setup};
-use crate::drivers::{Base, Driver, Launch, TaskContext};
+use crate::drivers::{Driver, Launch, RootFs, TaskContext};
 use crate::failure::Failure;
 use crate::images::ImageConfig;
 use crate::keeper::container::{BUNDLE, OWN_FILES};
@@ -38,7 +38,7 @@ struct ExecSettings {
 }
 
 impl ExecSettings {
-    fn into_container(self) -> Result<Settings, StartFailure> {
+    fn into_container(self) -> Result<ContainerSettings, StartFailure> {
         if self.command.is_empty() {
             return Err(setup("read the settings of exec: command is empty"));
         }
@@ -50,31 +50,31 @@ impl ExecSettings {
                 )));
             }
         }
-        Ok(Settings::of_exec(self.command, self.args, self.work_dir, self.cap_add, self.cap_drop))
+        Ok(ContainerSettings::of_exec(self.command, self.args, self.work_dir, self.cap_add, self.cap_drop))
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Exec {
+pub(super) struct ExecDriver {
     pub(super) runtime: Runtime,
     pub(super) host_ip: String,
     /// Directories of the host that its root has; those that the host has not are left out.
     pub(super) paths: Vec<PathBuf>,
 }
 
-impl Exec {
-    fn settings(&self, task: &TaskContext<'_>) -> Result<Settings, StartFailure> {
+impl ExecDriver {
+    fn settings(&self, task: &TaskContext<'_>) -> Result<ContainerSettings, StartFailure> {
         parse::<ExecSettings>(self.name(), &task.config_json, &[])?.into_container()
     }
 
     /// Where the operator lets jobs have the host's network, a group that asks for no other has it.
-    fn network_of(&self, task: &TaskContext<'_>) -> Network {
+    fn network_of(&self, task: &TaskContext<'_>) -> NetworkMode {
         let mode = task.run.group.network.as_ref().map_or("", |network| network.mode.as_str());
         match mode {
-            "none" => Network::Nothing,
-            "bridge" => Network::Shared,
-            _ if self.runtime.host_network => Network::Host,
-            _ => Network::Shared,
+            "none" => NetworkMode::Nothing,
+            "bridge" => NetworkMode::Shared,
+            _ if self.runtime.host_network => NetworkMode::Host,
+            _ => NetworkMode::Shared,
         }
     }
 
@@ -91,8 +91,8 @@ impl Exec {
     }
 
     /// Its root, as far as it is not made by the runtime.
-    fn files(&self, task: &TaskContext<'_>, network: Network) -> Files {
-        let mut files = Files::default();
+    fn files(&self, task: &TaskContext<'_>, network: NetworkMode) -> ExtraFiles {
+        let mut files = ExtraFiles::default();
         let mut bind = |source: &Path, target: &str, read_only| {
             // What the host has mounted below is not what the operator named.
             files.root.push(files.binds.add(BindSource::of(source), target, read_only));
@@ -100,9 +100,9 @@ impl Exec {
         for path in self.paths.iter().filter(|path| path.exists()) {
             bind(path, &path.to_string_lossy(), true);
         }
-        if network != Network::Host {
+        if network != NetworkMode::Host {
             // The host's would name servers and names that are others' there.
-            let own = task.place.keeper_dir(&task.spec.name).join(BUNDLE).join(OWN_FILES).join("etc");
+            let own = task.paths.keeper_dir(&task.spec.name).join(BUNDLE).join(OWN_FILES).join("etc");
             for name in ["hosts", "hostname", "resolv.conf"] {
                 let target = format!("/etc/{name}");
                 if Path::new(&target).exists() {
@@ -110,7 +110,7 @@ impl Exec {
                 }
             }
         }
-        bind(&task.place.task_dir(&task.spec.name).join("tmp"), "/tmp", false);
+        bind(&task.paths.task_dir(&task.spec.name).join("tmp"), "/tmp", false);
         files
     }
 }
@@ -127,7 +127,7 @@ fn user(name: &str) -> Result<String, StartFailure> {
     Ok(format!("{}:{}", user.uid, user.gid))
 }
 
-impl Driver for Exec {
+impl Driver for ExecDriver {
     fn name(&self) -> &'static str {
         "exec"
     }
@@ -136,8 +136,8 @@ impl Driver for Exec {
         vec![("driver.exec.runtime".into(), self.runtime.version.clone())]
     }
 
-    fn base(&self) -> Base {
-        Base::Container
+    fn root_fs(&self) -> RootFs {
+        RootFs::Container
     }
 
     fn kill_signal(&self) -> Signal {
@@ -147,9 +147,9 @@ impl Driver for Exec {
     fn network(&self, task: &TaskContext<'_>) -> Result<NetworkNeed, StartFailure> {
         self.settings(task)?;
         Ok(match self.network_of(task) {
-            Network::Shared | Network::Own => NetworkNeed::Shared,
-            Network::Host => NetworkNeed::Host,
-            Network::Nothing => NetworkNeed::Nothing,
+            NetworkMode::Shared | NetworkMode::Own => NetworkNeed::Shared,
+            NetworkMode::Host => NetworkNeed::Host,
+            NetworkMode::Nothing => NetworkNeed::Nothing,
         })
     }
 
@@ -161,13 +161,13 @@ impl Driver for Exec {
         let settings = self.settings(task)?;
         let (image, network) = (ImageConfig::default(), self.network_of(task));
         let user = user(&task.user)?;
-        let forwards = if network == Network::Shared && task.network.is_none() {
+        let forwards = if network == NetworkMode::Shared && task.network.is_none() {
             self.forwards(task)?
         } else {
             Vec::new()
         };
         let files = self.files(task, network);
         let container = bundle::container(task, &self.runtime, &settings, &image, network, files)?;
-        Ok(Launch::Kept(Run::Container(ContainerRun { user, forwards, ..container })))
+        Ok(Launch::Keeper(Run::Container(ContainerRun { user, forwards, ..container })))
     }
 }

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use berth_api::agent::TaskSpec;
 use nix::sys::signal::Signal;
 
-use self::bundle::Files;
+use self::bundle::ExtraFiles;
 pub use self::capabilities::extra_capability;
-use self::settings::{IGNORED, Network, Settings};
+use self::settings::{ContainerSettings, IGNORED, NetworkMode};
 use super::settings::{parse, setup};
-use super::{Base, Driver, ImageRequest, Launch, TaskContext};
+use super::{Driver, ImageRequest, Launch, RootFs, TaskContext};
 use crate::cgroups;
 use crate::images::ImageConfig;
 use crate::keeper::plan::{ContainerRun, Run};
@@ -80,7 +80,8 @@ impl ContainerConfig {
     pub(super) fn drivers(&self, runtime: &Runtime) -> [Arc<dyn Driver>; 2] {
         NAMES.map(|name| {
             let (runtime, allowed) = (runtime.clone(), self.mount_dirs.clone());
-            Arc::new(Container { name, runtime, host_ip: self.host_ip.clone(), allowed }) as Arc<dyn Driver>
+            Arc::new(ContainerDriver { name, runtime, host_ip: self.host_ip.clone(), allowed })
+                as Arc<dyn Driver>
         })
     }
 
@@ -90,7 +91,7 @@ impl ContainerConfig {
             [] => exec::PATHS.map(PathBuf::from).into(),
             paths => paths.to_vec(),
         };
-        Arc::new(exec::Exec { runtime, host_ip: self.host_ip.clone(), paths })
+        Arc::new(exec::ExecDriver { runtime, host_ip: self.host_ip.clone(), paths })
     }
 }
 
@@ -128,7 +129,7 @@ fn number(said: &str) -> Option<&str> {
 }
 
 #[derive(Debug)]
-struct Container {
+struct ContainerDriver {
     name: &'static str,
     runtime: Runtime,
     host_ip: String,
@@ -136,7 +137,7 @@ struct Container {
     allowed: Vec<AllowedDir>,
 }
 
-impl Driver for Container {
+impl Driver for ContainerDriver {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -147,8 +148,8 @@ impl Driver for Container {
         version.into_iter().chain([(named("runtime"), self.runtime.version.clone())]).collect()
     }
 
-    fn base(&self) -> Base {
-        Base::Container
+    fn root_fs(&self) -> RootFs {
+        RootFs::Container
     }
 
     fn kill_signal(&self) -> Signal {
@@ -156,39 +157,41 @@ impl Driver for Container {
     }
 
     fn image(&self, task: &TaskContext<'_>) -> Result<Option<ImageRequest>, StartFailure> {
-        let settings: Settings = parse(self.name, &task.config_json, &IGNORED)?;
+        let settings: ContainerSettings = parse(self.name, &task.config_json, &IGNORED)?;
         settings.image_request().map(Some)
     }
 
     fn network(&self, task: &TaskContext<'_>) -> Result<NetworkNeed, StartFailure> {
-        let settings: Settings = parse(self.name, &task.config_json, &IGNORED)?;
+        let settings: ContainerSettings = parse(self.name, &task.config_json, &IGNORED)?;
         Ok(match settings.network(task.run, self.runtime.host_network)? {
-            Network::Host => NetworkNeed::Host,
-            Network::Nothing => NetworkNeed::Nothing,
-            Network::Shared => NetworkNeed::Shared,
-            Network::Own => NetworkNeed::Own(settings.mappings(&task.run.ports, &self.host_ip)?),
+            NetworkMode::Host => NetworkNeed::Host,
+            NetworkMode::Nothing => NetworkNeed::Nothing,
+            NetworkMode::Shared => NetworkNeed::Shared,
+            NetworkMode::Own => NetworkNeed::Own(settings.mappings(&task.run.ports, &self.host_ip)?),
         })
     }
 
     fn has_own_users(&self, task: &TaskContext<'_>) -> Result<bool, StartFailure> {
-        let settings: Settings = parse(self.name, &task.config_json, &IGNORED)?;
+        let settings: ContainerSettings = parse(self.name, &task.config_json, &IGNORED)?;
         settings.has_own_users(self.runtime.host_users)
     }
 
     fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure> {
-        let settings: Settings = parse(self.name, &task.config_json, &IGNORED)?;
+        let settings: ContainerSettings = parse(self.name, &task.config_json, &IGNORED)?;
         let image =
             task.image.as_ref().ok_or_else(|| setup("read the container's settings: there is no image"))?;
         let network = settings.network(task.run, self.runtime.host_network)?;
         let mounts = settings.mounts(task, &self.allowed)?;
-        let files = Files { root: Vec::new(), own: mounts.told, binds: mounts.binds };
+        let files = ExtraFiles { root: Vec::new(), own: mounts.entries, binds: mounts.binds };
         let container = bundle::container(task, &self.runtime, &settings, &image.config, network, files)?;
         let forwards = match network {
-            Network::Own if task.network.is_none() => settings.mappings(&task.run.ports, &self.host_ip)?,
+            NetworkMode::Own if task.network.is_none() => {
+                settings.mappings(&task.run.ports, &self.host_ip)?
+            }
             _ => Vec::new(),
         };
         let user = if task.user.is_empty() { image.config.user.clone() } else { task.user.clone() };
-        Ok(Launch::Kept(Run::Container(ContainerRun {
+        Ok(Launch::Keeper(Run::Container(ContainerRun {
             image_roots: image.lower_dirs.iter().map(|dir| dir.to_string_lossy().into_owned()).collect(),
             forwards,
             user,
@@ -199,7 +202,7 @@ impl Driver for Container {
     }
 }
 
-impl Container {
+impl ContainerDriver {
     /// The signal that the image wants to be ended by; 0 where nothing depends on it.
     fn stop_signal(&self, spec: &TaskSpec, image: &ImageConfig) -> Result<i32, StartFailure> {
         let said = image.stop_signal.trim();

@@ -16,7 +16,7 @@ use crate::keeper::plan::BindSource;
 use crate::lifecycle::StartFailure;
 use crate::volumes::{AllowedDir, destination};
 
-/// Of one task.
+/// Mounts of one task.
 const MOUNTS_MAX: usize = 64;
 
 /// The rights of a directory in memory when the job does not say: anybody may write, and remove what is his.
@@ -28,7 +28,7 @@ const TMPFS_BYTES: u64 = 64 << 20;
 /// A `mount` block.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Block {
+pub(super) struct MountBlock {
     #[serde(rename = "type")]
     kind: String,
     target: String,
@@ -49,23 +49,23 @@ struct BindOptions {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct TmpfsOptions {
-    /// Bytes.
+    /// The size limit of the tmpfs, in bytes.
     size: Option<u64>,
     mode: Option<u32>,
 }
 
 /// Blocks of a job file: a list in JSON, or one.
-pub(super) fn blocks<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Block>, D::Error> {
+pub(super) fn blocks<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<MountBlock>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Form {
-        One(Block),
-        List(Vec<Block>),
+    enum OneOrManyMounts {
+        One(MountBlock),
+        List(Vec<MountBlock>),
     }
-    Ok(match Option::<Form>::deserialize(input)? {
+    Ok(match Option::<OneOrManyMounts>::deserialize(input)? {
         None => Vec::new(),
-        Some(Form::One(block)) => vec![block],
-        Some(Form::List(blocks)) => blocks,
+        Some(OneOrManyMounts::One(block)) => vec![block],
+        Some(OneOrManyMounts::List(blocks)) => blocks,
     })
 }
 
@@ -73,8 +73,8 @@ pub(super) fn blocks<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Block>, 
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Mounts {
     /// As the runtime is given it.
-    pub(super) told: Vec<Value>,
-    /// What they bind.
+    pub(super) entries: Vec<Value>,
+    /// The host's files and directories that the mounts bind.
     pub(super) binds: Binds,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Collector<'a> {
     /// All that the settings name.
     pub(super) fn collect(
         mut self,
-        blocks: impl Iterator<Item = &'a Block>,
+        blocks: impl Iterator<Item = &'a MountBlock>,
         volumes: &[String],
     ) -> Result<Mounts, StartFailure> {
         for block in blocks {
@@ -106,7 +106,7 @@ impl<'a> Collector<'a> {
         Ok(self.mounts)
     }
 
-    fn block(&mut self, block: &Block) -> Result<(), String> {
+    fn block(&mut self, block: &MountBlock) -> Result<(), String> {
         match block.kind.as_str() {
             "bind" if block.tmpfs_options.is_some() => Err("tmpfs_options are of the type \"tmpfs\"".into()),
             "bind" => {
@@ -142,12 +142,12 @@ impl<'a> Collector<'a> {
     fn bind(&mut self, source: &str, target: &str, read_only: bool, make: bool) -> Result<(), String> {
         let destination = self.free(target)?;
         let source = self.source(source, read_only, make)?;
-        self.mounts.told.push(self.mounts.binds.add(source, &destination, read_only));
+        self.mounts.entries.push(self.mounts.binds.add(source, &destination, read_only));
         Ok(())
     }
 
     /// Its memory counts as the task's.
-    fn tmpfs(&mut self, block: &Block) -> Result<(), String> {
+    fn tmpfs(&mut self, block: &MountBlock) -> Result<(), String> {
         let destination = self.free(&block.target)?;
         let options = block.tmpfs_options.as_ref();
         let size = match options.and_then(|options| options.size) {
@@ -168,7 +168,7 @@ impl<'a> Collector<'a> {
             ));
         }
         let access = if block.readonly { "ro" } else { "rw" };
-        self.mounts.told.push(json!({
+        self.mounts.entries.push(json!({
             "type": "tmpfs", "source": "tmpfs", "destination": destination,
             "options": ["nosuid", "nodev", "noexec", access, format!("mode={mode:o}"), format!("size={size}")],
         }));
@@ -180,12 +180,12 @@ impl<'a> Collector<'a> {
         if target.is_empty() {
             return Err("it has no target".into());
         }
-        if self.mounts.told.len() >= MOUNTS_MAX {
+        if self.mounts.entries.len() >= MOUNTS_MAX {
             return Err(format!("a task has at most {MOUNTS_MAX} mounts"));
         }
         let destination = destination(target)?;
-        let of_volumes = self.task.given.mounts.iter().map(|mount| mount.destination.as_str());
-        let own = self.mounts.told.iter().filter_map(|mount| mount["destination"].as_str());
+        let of_volumes = self.task.share.mounts.iter().map(|mount| mount.destination.as_str());
+        let own = self.mounts.entries.iter().filter_map(|mount| mount["destination"].as_str());
         if of_volumes.chain(own).any(|other| other == destination) {
             return Err(format!("something else is mounted at {destination}"));
         }
@@ -217,13 +217,13 @@ impl<'a> Collector<'a> {
 
     /// Of what tasks may write to; the top directories can be replaced by none of them.
     fn of_allocation(&self, source: &str, make: bool) -> Result<BindSource, String> {
-        let own = self.task.place.task_dir(&self.task.spec.name);
+        let own = self.task.paths.task_dir(&self.task.spec.name);
         let relative =
             source.strip_prefix("../alloc").map_or(source.to_owned(), |rest| format!("alloc{rest}"));
         let path = plain(Path::new(&relative))?;
         let first = path.iter().next().and_then(|name| name.to_str()).unwrap_or("");
         let root = match first {
-            "alloc" => self.task.place.shared_dir(),
+            "alloc" => self.task.paths.shared_dir(),
             "local" | "tmp" => own.join(first),
             "secrets" => return Err("a task's secrets are mounted at /secrets alone".into()),
             _ => {
@@ -264,9 +264,9 @@ mod tests {
 
     #[derive(Deserialize, Default)]
     #[serde(default)]
-    struct Config {
+    struct MountSettings {
         #[serde(deserialize_with = "blocks")]
-        mount: Vec<Block>,
+        mount: Vec<MountBlock>,
         volumes: Vec<String>,
     }
 
@@ -279,7 +279,7 @@ mod tests {
         };
         let allowed =
             [dir("/srv", "/disk", false), dir("/srv/ro", "/srv/ro", true), dir("/etc/ssl", "/etc/ssl", true)];
-        let config: Config = serde_json::from_value(config).map_err(|error| error.to_string())?;
+        let config: MountSettings = serde_json::from_value(config).map_err(|error| error.to_string())?;
         with_task(&spec, RunAlloc::default(), |task| {
             let collected = Collector::new(&task, &allowed).collect(config.mount.iter(), &config.volumes);
             collected.map_err(|failure| failure.message)
@@ -316,8 +316,8 @@ mod tests {
             ],
             "volumes": ["local/b:/b"],
         });
-        let told = check(config).expect("mounted").told;
-        let shown = told.iter().map(|mount| {
+        let entries = check(config).expect("mounted").entries;
+        let listed = entries.iter().map(|mount| {
             let options = mount["options"].as_array().expect("options").iter();
             let options: Vec<_> = options.filter_map(Value::as_str).collect();
             format!("{} {} {}", mount["source"].as_str().unwrap(), mount["destination"], options.join(","))
@@ -328,7 +328,7 @@ mod tests {
             "tmpfs \"/run\" nosuid,nodev,noexec,ro,mode=1777,size=33554432".to_owned(),
             "/run/berth/container/binds/1 \"/b\" bind,rprivate,nosuid,nodev,rw".to_owned(),
         ];
-        assert_eq!(shown.collect::<Vec<_>>(), expected);
+        assert_eq!(listed.collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -349,8 +349,8 @@ mod tests {
             ("../x:/x", "has `..` in it"),
             ("local/../../x:/x", "has `..` in it"),
         ] {
-            let told = check(json!({"volumes": [volume]})).expect_err(volume);
-            assert!(told.contains(why) && told.contains(volume), "{told}");
+            let error = check(json!({"volumes": [volume]})).expect_err(volume);
+            assert!(error.contains(why) && error.contains(volume), "{error}");
         }
         for (block, why) in [
             (json!({"type": "volume", "target": "/x", "source": "db"}), "`volume_mount`"),
@@ -364,8 +364,8 @@ mod tests {
                 "\"shared\" is not implemented",
             ),
         ] {
-            let told = check(json!({"mount": block})).expect_err(why);
-            assert!(told.contains(why), "{told}");
+            let error = check(json!({"mount": block})).expect_err(why);
+            assert!(error.contains(why), "{error}");
         }
         let twice = check(json!({"volumes": ["/srv/a:/x", "/srv/b:/x/"]})).expect_err("twice");
         assert!(twice.contains("something else is mounted at /x"), "{twice}");

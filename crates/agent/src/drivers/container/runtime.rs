@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::unistd::Uid;
 
-use crate::program::{self, Said};
+use crate::program::{self, ProgramOutput};
 
 /// In order of preference.
 const RUNTIMES: [&str; 2] = ["crun", "runc"];
@@ -56,12 +56,12 @@ pub(super) fn check(runtime: &str) -> Result<String, String> {
     Ok(first_line(&version.stdout))
 }
 
-fn ask(runtime: &str, arguments: &[&str]) -> Result<Said, String> {
+fn ask(runtime: &str, arguments: &[&str]) -> Result<ProgramOutput, String> {
     let answer = program::run(Command::new(runtime).args(arguments), b"", WAIT_MAX);
     answer.map_err(|error| format!("the OCI runtime {runtime} cannot be run: {error}"))
 }
 
-fn failed(runtime: &str, command: &str, answer: &Said) -> String {
+fn failed(runtime: &str, command: &str, answer: &ProgramOutput) -> String {
     let (status, why) = (answer.status, first_line(&answer.stderr));
     format!("the OCI runtime does not work: {runtime} {command} ended with {status}: {why}")
 }

@@ -26,7 +26,7 @@ const READING: &str = "\
     ppoll ppoll_time64 pread64 preadv preadv2 pselect6 pselect6_time64 pwrite64 pwritev pwritev2 read readv \
     select sendfile sendfile64 splice tee vmsplice write writev";
 
-/// Memory.
+/// System calls that manage memory.
 const MEMORY: &str = "\
     brk madvise map_shadow_stack membarrier memfd_create memfd_secret mincore mlock mlock2 mlockall mmap mmap2 \
     mprotect mremap mseal msync munlock munlockall munmap pkey_alloc pkey_free pkey_mprotect process_mrelease \
@@ -46,7 +46,7 @@ const PROCESSES: &str = "\
     setresuid32 setreuid setreuid32 setrlimit setsid setuid setuid32 set_robust_list set_thread_area \
     set_tid_address sysinfo times ugetrlimit uname vfork wait4 waitid waitpid";
 
-/// Signals.
+/// System calls that send and handle signals.
 const SIGNALS: &str = "\
     kill pause pidfd_send_signal rt_sigaction rt_sigpending rt_sigprocmask rt_sigqueueinfo rt_sigreturn \
     rt_sigsuspend rt_sigtimedwait rt_sigtimedwait_time64 rt_tgsigqueueinfo sigaltstack signalfd signalfd4 \

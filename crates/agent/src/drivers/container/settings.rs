@@ -12,7 +12,7 @@ use super::capabilities::Rights;
 use super::mounts::{self, Collector, Mounts};
 use crate::drivers::settings::setup;
 use crate::drivers::{ImageRequest, TaskContext};
-use crate::images::{Credentials, ImageConfig, PullPolicy};
+use crate::images::{ImageConfig, PullPolicy, RegistryCredentials};
 use crate::lifecycle::{RunSpec, StartFailure};
 use crate::network::Mapping;
 use crate::volumes::AllowedDir;
@@ -32,14 +32,14 @@ pub(super) const IGNORED: [&str; 9] = [
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Settings {
+pub(super) struct ContainerSettings {
     /// The name of an image in a registry, or the absolute path of a root directory or of an archive.
     image: String,
     command: String,
     args: Vec<String>,
     #[serde(deserialize_with = "words")]
     entrypoint: Option<Vec<String>>,
-    /// The image's unless said, else `/`.
+    /// That of the image by default, else `/`.
     work_dir: String,
     network_mode: String,
     /// Labels of the group's ports, which lead to it; with the host's network there is nothing to forward.
@@ -70,10 +70,10 @@ pub(super) struct Settings {
     cap_add: Vec<String>,
     /// What it sees of directories of the node and of its allocation, and memory.
     #[serde(deserialize_with = "mounts::blocks")]
-    mount: Vec<mounts::Block>,
+    mount: Vec<mounts::MountBlock>,
     /// The same, as a list.
     #[serde(deserialize_with = "mounts::blocks")]
-    mounts: Vec<mounts::Block>,
+    mounts: Vec<mounts::MountBlock>,
     /// The same, as `SOURCE:DESTINATION`.
     volumes: Vec<String>,
     /// Its root is made of the host's files, and its user is not root: the rights that it names are that user's.
@@ -89,7 +89,7 @@ struct Auth {
     /// Known from the image's name.
     #[serde(rename = "server_address")]
     _server_address: String,
-    /// For people.
+    /// Accepted and not used: Nomad has it for people.
     #[serde(rename = "email")]
     _email: String,
 }
@@ -100,17 +100,17 @@ pub(super) fn one_block<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 ) -> Result<Option<T>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Form<T> {
+    enum OneOrList<T> {
         One(T),
         List(Vec<T>),
     }
-    match Option::<Form<T>>::deserialize(input)? {
+    match Option::<OneOrList<T>>::deserialize(input)? {
         None => Ok(None),
-        Some(Form::One(block)) => Ok(Some(block)),
-        Some(Form::List(list)) if list.len() > 1 => {
+        Some(OneOrList::One(block)) => Ok(Some(block)),
+        Some(OneOrList::List(list)) if list.len() > 1 => {
             Err(D::Error::custom("there are several blocks where there is one at most"))
         }
-        Some(Form::List(list)) => Ok(list.into_iter().next()),
+        Some(OneOrList::List(list)) => Ok(list.into_iter().next()),
     }
 }
 
@@ -118,13 +118,13 @@ pub(super) fn one_block<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 fn words<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Vec<String>>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Form {
+    enum WordOrList {
         One(String),
         List(Vec<String>),
     }
-    Ok(Option::<Form>::deserialize(input)?.map(|form| match form {
-        Form::One(word) => vec![word],
-        Form::List(words) => words,
+    Ok(Option::<WordOrList>::deserialize(input)?.map(|value| match value {
+        WordOrList::One(word) => vec![word],
+        WordOrList::List(words) => words,
     }))
 }
 
@@ -143,14 +143,14 @@ const CPU_PERIODS_US: RangeInclusive<u64> = 1_000..=1_000_000;
 
 /// Which network a container sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Network {
-    /// The host's own.
+pub(super) enum NetworkMode {
+    /// The host's network.
     Host,
-    /// Its allocation's.
+    /// The network that the allocation's tasks share.
     Shared,
     /// One for itself alone: where the node has none to give, nothing but what connects to its ports.
     Own,
-    /// Nothing but itself.
+    /// A network namespace with nothing but a loopback device.
     Nothing,
 }
 
@@ -158,7 +158,7 @@ fn wrong(why: impl AsRef<str>) -> StartFailure {
     setup(format!("read the container's settings: {}", why.as_ref()))
 }
 
-impl Settings {
+impl ContainerSettings {
     /// Of a command of the host: it has the rights that it names, and no others.
     pub(super) fn of_exec(
         command: String,
@@ -184,7 +184,7 @@ impl Settings {
             })?,
         };
         let credentials = self.auth.as_ref().filter(|auth| !auth.username.is_empty()).map(|auth| {
-            Credentials::Password { username: auth.username.clone(), password: auth.password.clone() }
+            RegistryCredentials::Password { username: auth.username.clone(), password: auth.password.clone() }
         });
         Ok(ImageRequest { name: self.image.clone(), credentials, policy: self.pull_policy()?, timeout })
     }
@@ -218,7 +218,7 @@ impl Settings {
         }
     }
 
-    /// Where it starts.
+    /// The directory in which the process starts.
     pub(super) fn work_dir(&self, image: &ImageConfig) -> Result<String, StartFailure> {
         let dir = if self.work_dir.is_empty() { &image.work_dir } else { &self.work_dir };
         match dir.as_str() {
@@ -300,27 +300,27 @@ impl Settings {
     }
 
     /// Whoever has the host's network reaches every service of the host: only where the operator allows it.
-    pub(super) fn network(&self, run: &RunSpec, host_allowed: bool) -> Result<Network, StartFailure> {
+    pub(super) fn network(&self, run: &RunSpec, host_allowed: bool) -> Result<NetworkMode, StartFailure> {
         let refused = |why: String| Err(setup(format!("read the container's settings: network_mode {why}")));
         let of_group = run.group.network.as_ref().map_or("", |network| network.mode.as_str());
         match self.network_mode.as_str() {
             "host" | "none" if of_group == "bridge" => {
                 refused(format!("{:?} contradicts the group's network of mode \"bridge\"", self.network_mode))
             }
-            "host" if host_allowed => Ok(Network::Host),
+            "host" if host_allowed => Ok(NetworkMode::Host),
             "host" => refused(
                 "\"host\" would let it reach all that listens on this node, Berth's own API included: leave it out \
                  and name its ports in `ports`, or have the agent started with --host-network"
                     .into(),
             ),
             "none" if !self.ports.is_empty() => refused("\"none\" leaves no use for `ports`".into()),
-            "none" => Ok(Network::Nothing),
+            "none" => Ok(NetworkMode::Nothing),
             "" if of_group == "none" && !self.ports.is_empty() => {
                 refused("is that of its group, \"none\", which leaves no use for `ports`".into())
             }
-            "" if of_group == "none" => Ok(Network::Nothing),
-            "" | "bridge" if of_group == "bridge" => Ok(Network::Shared),
-            "" | "bridge" => Ok(Network::Own),
+            "" if of_group == "none" => Ok(NetworkMode::Nothing),
+            "" | "bridge" if of_group == "bridge" => Ok(NetworkMode::Shared),
+            "" | "bridge" => Ok(NetworkMode::Own),
             other => refused(format!("{other:?} is none of \"bridge\", \"host\" and \"none\"")),
         }
     }
@@ -353,7 +353,7 @@ mod tests {
 
     /// Quota and period of a task of 500 MHz on cores of 2,000, or why there is none.
     fn quota(config: Value) -> Result<Option<(u64, u64)>, String> {
-        let settings: Settings = serde_json::from_value(config).expect("settings");
+        let settings: ContainerSettings = serde_json::from_value(config).expect("settings");
         settings.cpu_quota(500, 2_000).map_err(|failure| failure.message)
     }
 
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(quota(json!({"cpu_hard_limit": true})), Ok(Some((25_000, 100_000))));
         let short = json!({"cpu_hard_limit": true, "cpu_cfs_period": 2_000});
         assert_eq!(quota(short), Ok(Some((1_000, 2_000))), "the kernel takes no less than a millisecond");
-        let told = quota(json!({"cpu_cfs_period": 100})).expect_err("too short");
-        assert!(told.contains("cpu_cfs_period 100 is none of 1000 to 1000000"), "{told}");
+        let error = quota(json!({"cpu_cfs_period": 100})).expect_err("too short");
+        assert!(error.contains("cpu_cfs_period 100 is none of 1000 to 1000000"), "{error}");
     }
 }

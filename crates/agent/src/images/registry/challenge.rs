@@ -1,6 +1,6 @@
-//! How a registry says that it wants to know who asks: RFC 9110's `WWW-Authenticate`.
+//! The authentication that a registry requires: RFC 9110's `WWW-Authenticate`.
 
-/// What it wants.
+/// The authentication that a registry requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Challenge {
     Basic,

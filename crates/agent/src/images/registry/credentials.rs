@@ -9,8 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use super::super::reference::DEFAULT_REGISTRY;
-use crate::failure::{Doing, Failure};
-use crate::images::digest::{Digest, Hasher};
+use crate::failure::{Failure, FailureContext};
+use crate::images::digest::{Digest, DigestHasher};
 
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -20,7 +20,7 @@ const DOCKER_HUB_KEY: &str = "https://index.docker.io/v1/";
 
 /// A name with a password, or a token that stands for both.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Credentials {
+pub(crate) enum RegistryCredentials {
     Password {
         username: String,
         password: String,
@@ -29,16 +29,16 @@ pub(crate) enum Credentials {
     IdentityToken(String),
 }
 
-impl fmt::Debug for Credentials {
+impl fmt::Debug for RegistryCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials")
     }
 }
 
-impl Credentials {
+impl RegistryCredentials {
     /// Tells whether two are the same without keeping them.
     pub(crate) fn fingerprint(&self) -> Digest {
-        let mut hasher = Hasher::default();
+        let mut hasher = DigestHasher::default();
         match self {
             Self::Password { username, password } => {
                 hasher.update(&(username.len() as u64).to_be_bytes());
@@ -61,19 +61,19 @@ impl Credentials {
     }
 }
 
-/// What a file has for one registry.
+/// What a credentials file has for one registry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Known {
-    pub(crate) own: Option<Credentials>,
+pub(crate) struct RegistryAuth {
+    pub(crate) own: Option<RegistryCredentials>,
     /// The program that the file leaves it to, which is not run: it keeps what it knows for one user of a desktop.
     pub(crate) helper: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct File {
+struct AuthFile {
     #[serde(default)]
-    auths: BTreeMap<String, Entry>,
+    auths: BTreeMap<String, AuthEntry>,
     #[serde(default)]
     creds_store: String,
     #[serde(default)]
@@ -82,7 +82,7 @@ struct File {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Entry {
+struct AuthEntry {
     auth: String,
     username: String,
     password: String,
@@ -93,7 +93,7 @@ struct Entry {
 ///
 /// # Errors
 /// When the file cannot be read or understood.
-pub(crate) fn from_file(file: &Path, registry: &str) -> Result<Known, Failure> {
+pub(crate) fn from_file(file: &Path, registry: &str) -> Result<RegistryAuth, Failure> {
     let doing = || format!("read the credentials of registries in {}", file.display());
     let found = file.metadata().doing(doing)?;
     if !found.is_file() || found.len() > FILE_BYTES_MAX {
@@ -101,10 +101,10 @@ pub(crate) fn from_file(file: &Path, registry: &str) -> Result<Known, Failure> {
     }
     let text = std::fs::read_to_string(file).doing(doing)?;
     // Its errors would show parts of the file.
-    let File { auths, creds_store, cred_helpers } = serde_json::from_str(&text)
+    let AuthFile { auths, creds_store, cred_helpers } = serde_json::from_str(&text)
         .map_err(|_| Failure::other(doing(), "it is not as `docker login` writes it"))?;
     let entry = auths.into_iter().find(|(key, _)| is_for(key, registry)).map(|(_, entry)| entry);
-    let own = entry.and_then(Entry::credentials);
+    let own = entry.and_then(AuthEntry::credentials);
     let named = cred_helpers.into_iter().find(|(key, _)| is_for(key, registry)).map(|(_, helper)| helper);
     let helper = named.or(Some(creds_store)).filter(|helper| !helper.is_empty() && own.is_none());
     if let Some(helper) = &helper {
@@ -115,7 +115,7 @@ pub(crate) fn from_file(file: &Path, registry: &str) -> Result<Known, Failure> {
             "the file leaves the credentials to a helper, which agents do not run: put them into the file itself"
         );
     }
-    Ok(Known { own, helper })
+    Ok(RegistryAuth { own, helper })
 }
 
 /// Keys are hosts, with or without a scheme and a path.
@@ -129,18 +129,18 @@ fn is_for(key: &str, registry: &str) -> bool {
         || (registry == DEFAULT_REGISTRY && matches!(host, "index.docker.io" | "registry-1.docker.io"))
 }
 
-impl Entry {
-    fn credentials(self) -> Option<Credentials> {
+impl AuthEntry {
+    fn credentials(self) -> Option<RegistryCredentials> {
         if !self.identitytoken.is_empty() {
-            return Some(Credentials::IdentityToken(self.identitytoken));
+            return Some(RegistryCredentials::IdentityToken(self.identitytoken));
         }
         if !self.username.is_empty() {
-            return Some(Credentials::Password { username: self.username, password: self.password });
+            return Some(RegistryCredentials::Password { username: self.username, password: self.password });
         }
         let both = STANDARD.decode(self.auth.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok())?;
         let (username, password) = both.split_once(':')?;
         let password = password.trim_end_matches('\0');
-        Some(Credentials::Password { username: username.into(), password: password.into() })
+        Some(RegistryCredentials::Password { username: username.into(), password: password.into() })
     }
 }
 
@@ -162,11 +162,11 @@ mod tests {
         let known = |registry: &str| from_file(&file, registry).expect("read");
         let of = |registry: &str| known(registry).own;
         let password = |username: &str, password: &str| {
-            Some(Credentials::Password { username: username.into(), password: password.into() })
+            Some(RegistryCredentials::Password { username: username.into(), password: password.into() })
         };
         assert_eq!(of("docker.io"), password("me", "pass:word"));
         assert_eq!(of("a.b:5000"), password("u", "p"));
-        assert_eq!(of("c.d"), Some(Credentials::IdentityToken("t".into())));
+        assert_eq!(of("c.d"), Some(RegistryCredentials::IdentityToken("t".into())));
         assert_eq!((of("a.b"), of("empty.e"), of("x")), (None, None, None));
         let helpers = ["docker.io", "empty.e", "h.h"].map(|registry| known(registry).helper);
         assert_eq!(helpers, [None, Some("x".to_owned()), Some("own".to_owned())]);

@@ -1,4 +1,4 @@
-//! Why an image could not be had.
+//! Why an image could not be pulled.
 
 use crate::failure::Failure;
 use crate::lifecycle::{StartFailure, StartFailureKind};
@@ -6,9 +6,9 @@ use crate::lifecycle::{StartFailure, StartFailureKind};
 /// How much of what a registry says of a refusal is passed on.
 const COMPLAINT_CHARS_MAX: usize = 200;
 
-/// Whether, and when, it makes sense to ask again.
+/// Whether, and when, trying again makes sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum RetryAfter {
     /// The answer stays the same.
     Never,
     /// The same registry may answer otherwise in a moment, or in this many seconds if it says so.
@@ -19,35 +19,37 @@ pub(crate) enum Again {
     Later,
 }
 
-/// An image that could not be had.
+/// The error of an image that could not be pulled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PullError {
-    pub(crate) again: Again,
+    pub(crate) retry_after: RetryAfter,
     /// The reason, and what to do about it, for people. It does not repeat the image's name.
     pub(crate) reason: String,
 }
 
 impl PullError {
-    /// It stays so.
-    pub(crate) fn never(reason: impl Into<String>) -> Self {
-        Self { again: Again::Never, reason: reason.into() }
+    /// An error that trying again cannot help.
+    pub(crate) fn permanent(reason: impl Into<String>) -> Self {
+        Self { retry_after: RetryAfter::Never, reason: reason.into() }
     }
 
     /// The network, or the other end of it, for now.
-    pub(crate) fn soon(reason: impl Into<String>) -> Self {
-        Self { again: Again::Soon(None), reason: reason.into() }
+    pub(crate) fn temporary(reason: impl Into<String>) -> Self {
+        Self { retry_after: RetryAfter::Soon(None), reason: reason.into() }
     }
 
-    /// There is nobody.
+    /// An error of a host that cannot be reached.
     pub(crate) fn unreachable(reason: impl Into<String>) -> Self {
-        Self { again: Again::Unreachable, reason: reason.into() }
+        Self { retry_after: RetryAfter::Unreachable, reason: reason.into() }
     }
 
     /// What is reported to a task whose image this was.
     pub(crate) fn failure(&self, image: &str) -> StartFailure {
-        let kind = match self.again {
-            Again::Never => StartFailureKind::Driver,
-            Again::Soon(_) | Again::Unreachable | Again::Later => StartFailureKind::Recoverable,
+        let kind = match self.retry_after {
+            RetryAfter::Never => StartFailureKind::Driver,
+            RetryAfter::Soon(_) | RetryAfter::Unreachable | RetryAfter::Later => {
+                StartFailureKind::Recoverable
+            }
         };
         StartFailure { kind, message: format!("get the image {image}: {}", self.reason) }
     }
@@ -55,12 +57,12 @@ impl PullError {
 
 impl From<Failure> for PullError {
     fn from(failure: Failure) -> Self {
-        Self { again: Again::Later, reason: failure.to_string() }
+        Self { retry_after: RetryAfter::Later, reason: failure.to_string() }
     }
 }
 
 /// What a registry says, made fit for a line of text.
-pub(crate) fn plain(said: &str) -> String {
-    let printable = said.chars().map(|c| if c.is_control() { ' ' } else { c });
+pub(crate) fn plain(text: &str) -> String {
+    let printable = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     printable.take(COMPLAINT_CHARS_MAX).collect::<String>().trim().to_owned()
 }

@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use self::credentials::{Credentials, Known};
+use self::credentials::{RegistryAuth, RegistryCredentials};
 use self::error::PullError;
-use self::retry::{Patience, Waits};
+use self::retry::{RetryPolicy, WaitReason};
 use self::session::Session;
-use self::transport::{Operators, Transport};
+use self::transport::{NamedHosts, Transport};
 use super::reference::{DEFAULT_REGISTRY, Reference};
 
 /// Where docker.io is asked.
@@ -52,8 +52,8 @@ impl Registries {
     pub(crate) fn sessions(
         &self,
         image: &Reference,
-        own: Option<&Credentials>,
-        waits: &Arc<Waits>,
+        own: Option<&RegistryCredentials>,
+        wait_reason: &Arc<WaitReason>,
     ) -> Result<Vec<Session<'_>>, PullError> {
         let transport = self.transport()?;
         let mirrors = self.config.mirrors.get(&image.registry).into_iter().flatten();
@@ -61,24 +61,24 @@ impl Registries {
         // Whoever brings credentials asks for what is not everybody's.
         for mirror in mirrors.filter(|_| own.is_none()) {
             let known = self.known(mirror)?;
-            let (name, waits) = (&image.repository, waits.clone());
-            sessions.push(Session::new(transport, mirror, name, known, Patience::Followed, waits));
+            let (name, wait_reason) = (&image.repository, wait_reason.clone());
+            sessions.push(Session::new(transport, mirror, name, known, RetryPolicy::Followed, wait_reason));
         }
         let host = if image.registry == DEFAULT_REGISTRY { DOCKER_HUB } else { &image.registry };
         let credentials = match own {
-            Some(own) => Known { own: Some(own.clone()), helper: None },
+            Some(own) => RegistryAuth { own: Some(own.clone()), helper: None },
             None => self.known(&image.registry)?,
         };
-        let (name, waits) = (&image.repository, waits.clone());
-        sessions.push(Session::new(transport, host, name, credentials, Patience::Last, waits));
+        let (name, wait_reason) = (&image.repository, wait_reason.clone());
+        sessions.push(Session::new(transport, host, name, credentials, RetryPolicy::Last, wait_reason));
         Ok(sessions)
     }
 
     /// What the operator's file has for a registry.
-    fn known(&self, registry: &str) -> Result<Known, PullError> {
+    fn known(&self, registry: &str) -> Result<RegistryAuth, PullError> {
         match &self.config.auth_file {
             Some(file) => Ok(credentials::from_file(file, registry)?),
-            None => Ok(Known::default()),
+            None => Ok(RegistryAuth::default()),
         }
     }
 
@@ -87,7 +87,7 @@ impl Registries {
             return Ok(transport);
         }
         let named = self.config.mirrors.values().flatten().cloned().collect();
-        let made = Transport::new(Operators::of_registries(self.config.insecure.clone(), named))?;
+        let made = Transport::new(NamedHosts::of_registries(self.config.insecure.clone(), named))?;
         Ok(self.transport.get_or_init(|| made))
     }
 }

@@ -1,11 +1,11 @@
-//! Asking again what may be answered in a moment.
+//! Retries of requests that may succeed in a moment.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::error::{Again, PullError};
+use super::error::{PullError, RetryAfter};
 
 /// How often one thing is asked for without any progress.
 const TRIES_MAX: u32 = 5;
@@ -19,42 +19,42 @@ const TRIES_OF_MIRROR_MAX: u32 = 1;
 const TRIES_UNREACHABLE_MAX: u32 = 3;
 const UNREACHABLE_MAX: Duration = Duration::from_secs(5);
 
-/// What is being waited for, for people; empty for nothing but the answer.
+/// Why a pull is waiting, for its events; empty while only the answer is awaited.
 #[derive(Debug)]
-pub(crate) struct Waits(watch::Sender<String>);
+pub(crate) struct WaitReason(watch::Sender<String>);
 
-impl Default for Waits {
+impl Default for WaitReason {
     fn default() -> Self {
         Self(watch::Sender::new(String::new()))
     }
 }
 
-impl Waits {
-    /// Hears of each change.
+impl WaitReason {
+    /// Receives each change.
     pub(crate) fn subscribe(&self) -> watch::Receiver<String> {
         self.0.subscribe()
     }
 
-    /// What is waited for from now on; empty for nothing.
-    pub(crate) fn say(&self, text: String) {
-        self.0.send_if_modified(|said| {
-            let changes = *said != text;
-            *said = text;
+    /// Sets the reason; empty for none.
+    pub(crate) fn set(&self, text: String) {
+        self.0.send_if_modified(|current| {
+            let changes = *current != text;
+            *current = text;
             changes
         });
     }
 }
 
-/// How much is tried before somebody else is asked.
+/// How often a registry is tried before the next one is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// There is nobody else.
+pub(crate) enum RetryPolicy {
+    /// There is no other registry.
     Last,
-    /// Somebody else has the same: one that does not answer must not hold up every pull.
+    /// Another registry has the same: one that does not answer must not delay every pull.
     Followed,
 }
 
-impl Patience {
+impl RetryPolicy {
     fn tries_max(self) -> u32 {
         if self == Self::Last { TRIES_MAX } else { TRIES_OF_MIRROR_MAX }
     }
@@ -62,23 +62,23 @@ impl Patience {
 
 /// Counts the tries without progress.
 #[derive(Debug)]
-pub(crate) struct Tries<'a> {
+pub(crate) struct Retries<'a> {
     done: u32,
     max: u32,
     since: Instant,
-    waits: Option<&'a Waits>,
+    wait_reason: Option<&'a WaitReason>,
 }
 
-impl Default for Tries<'_> {
+impl Default for Retries<'_> {
     fn default() -> Self {
-        Self { done: 0, max: Patience::Last.tries_max(), since: Instant::now(), waits: None }
+        Self { done: 0, max: RetryPolicy::Last.tries_max(), since: Instant::now(), wait_reason: None }
     }
 }
 
-impl<'a> Tries<'a> {
-    /// Says what it waits for.
-    pub(crate) fn of(patience: Patience, waits: &'a Waits) -> Self {
-        Self { max: patience.tries_max(), waits: Some(waits), ..Self::default() }
+impl<'a> Retries<'a> {
+    /// Retries that publish why they wait.
+    pub(crate) fn of(policy: RetryPolicy, wait_reason: &'a WaitReason) -> Self {
+        Self { max: policy.tries_max(), wait_reason: Some(wait_reason), ..Self::default() }
     }
 
     /// There was some progress.
@@ -93,14 +93,14 @@ impl<'a> Tries<'a> {
 
     fn is_worth_it(&self, error: &PullError, spent: Duration) -> bool {
         self.done + 1 < self.max_after(error)
-            && (error.again != Again::Unreachable || spent < UNREACHABLE_MAX)
+            && (error.retry_after != RetryAfter::Unreachable || spent < UNREACHABLE_MAX)
     }
 
     fn max_after(&self, error: &PullError) -> u32 {
-        match error.again {
-            Again::Soon(_) => self.max,
-            Again::Unreachable => self.max.min(TRIES_UNREACHABLE_MAX),
-            Again::Never | Again::Later => 0,
+        match error.retry_after {
+            RetryAfter::Soon(_) => self.max,
+            RetryAfter::Unreachable => self.max.min(TRIES_UNREACHABLE_MAX),
+            RetryAfter::Never | RetryAfter::Later => 0,
         }
     }
 
@@ -112,11 +112,11 @@ impl<'a> Tries<'a> {
         if !self.may_help(&error) {
             return Err(error);
         }
-        let after_s = if let Again::Soon(after_s) = error.again { after_s } else { None };
+        let after_s = if let RetryAfter::Soon(after_s) = error.retry_after { after_s } else { None };
         self.done += 1;
-        if let Some(waits) = self.waits {
+        if let Some(wait_reason) = self.wait_reason {
             let (next, max) = (self.done + 1, self.max_after(&error));
-            waits.say(format!("{}; try {next} of {max} follows", error.reason));
+            wait_reason.set(format!("{}; try {next} of {max} follows", error.reason));
         }
         let own = Duration::from_millis(FIRST_PAUSE_MS << self.done);
         sleep(after_s.map_or(own, |seconds| own.max(Duration::from_secs(seconds)))).await;
@@ -126,15 +126,15 @@ impl<'a> Tries<'a> {
 
 /// Asks until there is an answer, or an error that stays.
 pub(crate) async fn retried<T, F: Future<Output = Result<T, PullError>>>(
-    patience: Patience,
-    waits: &Waits,
-    mut ask: impl FnMut() -> F,
+    policy: RetryPolicy,
+    wait_reason: &WaitReason,
+    mut request: impl FnMut() -> F,
 ) -> Result<T, PullError> {
-    let mut tries = Tries::of(patience, waits);
+    let mut tries = Retries::of(policy, wait_reason);
     loop {
-        match ask().await {
+        match request().await {
             Ok(answer) => {
-                waits.say(String::new());
+                wait_reason.set(String::new());
                 return Ok(answer);
             }
             Err(error) => tries.pause(error).await?,
@@ -147,9 +147,9 @@ mod tests {
     use super::*;
 
     /// How often it is asked where the same comes again and again, each time after so long.
-    fn asked(patience: Patience, error: &PullError, each: Duration) -> u32 {
-        let waits = Waits::default();
-        let mut tries = Tries::of(patience, &waits);
+    fn attempts(policy: RetryPolicy, error: &PullError, each: Duration) -> u32 {
+        let wait_reason = WaitReason::default();
+        let mut tries = Retries::of(policy, &wait_reason);
         while tries.is_worth_it(error, each * (tries.done + 1)) {
             tries.done += 1;
         }
@@ -159,11 +159,12 @@ mod tests {
     #[test]
     fn one_that_cannot_be_reached_is_asked_less_often_and_not_for_long() {
         let (moment, long) = (Duration::from_millis(1), Duration::from_secs(4));
-        let (gone, busy, wrong) = (PullError::unreachable("x"), PullError::soon("x"), PullError::never("x"));
-        let of = |error, each| asked(Patience::Last, error, each);
+        let (gone, busy, wrong) =
+            (PullError::unreachable("x"), PullError::temporary("x"), PullError::permanent("x"));
+        let of = |error, each| attempts(RetryPolicy::Last, error, each);
         assert_eq!([of(&gone, moment), of(&busy, moment), of(&wrong, moment)], [3, 5, 1]);
         // A resolver that asks servers that are not there takes its time.
         assert_eq!([of(&gone, long), of(&gone, long * 2), of(&busy, long)], [2, 1, 5]);
-        assert_eq!(asked(Patience::Followed, &gone, moment), 1, "somebody else has the same");
+        assert_eq!(attempts(RetryPolicy::Followed, &gone, moment), 1, "somebody else has the same");
     }
 }

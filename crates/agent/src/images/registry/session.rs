@@ -1,4 +1,4 @@
-//! One registry, asked for things of one repository by one caller.
+//! Requests to one registry for one repository, with the credentials of one caller.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use serde::Deserialize;
 use tokio::sync::Mutex;
 
 use super::challenge::{self, Challenge};
-use super::credentials::{Credentials, Known};
-use super::error::{Again, PullError, plain};
-use super::retry::{Patience, Tries, Waits, retried};
-use super::transport::{Ask, Transport, read};
+use super::credentials::{RegistryAuth, RegistryCredentials};
+use super::error::{PullError, RetryAfter, plain};
+use super::retry::{Retries, RetryPolicy, WaitReason, retried};
+use super::transport::{FetchRequest, Transport, read};
 use crate::images::digest::Digest;
 use crate::images::manifest::{ACCEPTED, Descriptor, MANIFEST_BYTES_MAX};
 
@@ -32,16 +32,16 @@ pub(crate) struct Session<'a> {
     /// Who is asked, as HOST or HOST:PORT.
     host: String,
     repository: String,
-    credentials: Known,
-    patience: Patience,
-    /// Whoever waits for the image hears what is waited for.
-    waits: Arc<Waits>,
+    credentials: RegistryAuth,
+    retry_policy: RetryPolicy,
+    /// Where the reason for a pause is published, for those that wait for the image.
+    wait_reason: Arc<WaitReason>,
     /// What the registry knows us by, once it has asked who we are.
     authorization: Mutex<Option<HeaderValue>>,
 }
 
 #[derive(Deserialize)]
-struct Token {
+struct WireToken {
     #[serde(default)]
     token: String,
     #[serde(default)]
@@ -49,13 +49,13 @@ struct Token {
 }
 
 #[derive(Deserialize)]
-struct Complaints {
+struct WireErrors {
     #[serde(default)]
-    errors: Vec<Complaint>,
+    errors: Vec<WireError>,
 }
 
 #[derive(Deserialize)]
-struct Complaint {
+struct WireError {
     #[serde(default)]
     message: String,
 }
@@ -65,27 +65,35 @@ impl<'a> Session<'a> {
         transport: &'a Transport,
         host: &str,
         repository: &str,
-        credentials: Known,
-        patience: Patience,
-        waits: Arc<Waits>,
+        credentials: RegistryAuth,
+        retry_policy: RetryPolicy,
+        wait_reason: Arc<WaitReason>,
     ) -> Self {
         let (host, repository) = (host.to_owned(), repository.to_owned());
-        Self { transport, host, repository, credentials, patience, waits, authorization: Mutex::default() }
+        Self {
+            transport,
+            host,
+            repository,
+            credentials,
+            retry_policy,
+            wait_reason,
+            authorization: Mutex::default(),
+        }
     }
 
-    /// Who is asked.
+    /// The host that requests go to.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
 
     /// Counts tries of a part of the image.
-    pub(crate) fn tries(&self) -> Tries<'_> {
-        Tries::of(Patience::Last, &self.waits)
+    pub(crate) fn tries(&self) -> Retries<'_> {
+        Retries::of(RetryPolicy::Last, &self.wait_reason)
     }
 
     /// The manifest, or list of them, that a tag or digest names, and its own digest.
     pub(crate) async fn manifest(&self, pointer: &str) -> Result<(Digest, Vec<u8>), PullError> {
-        let bytes = retried(self.patience, &self.waits, || async {
+        let bytes = retried(self.retry_policy, &self.wait_reason, || async {
             let answer = self.get(&format!("manifests/{pointer}"), ACCEPTED, 0).await?;
             read(answer.into_body(), MANIFEST_BYTES_MAX).await
         });
@@ -99,7 +107,7 @@ impl<'a> Session<'a> {
 
     /// A blob that is small enough for memory.
     pub(crate) async fn blob(&self, wanted: &Descriptor) -> Result<Vec<u8>, PullError> {
-        let bytes = retried(self.patience, &self.waits, || async {
+        let bytes = retried(self.retry_policy, &self.wait_reason, || async {
             let answer = self.get(&format!("blobs/{}", wanted.digest), "", 0).await?;
             read(answer.into_body(), wanted.size).await
         });
@@ -116,7 +124,7 @@ impl<'a> Session<'a> {
     }
 
     pub(crate) fn wrong(&self, what: &str, wanted: Digest, found: Digest) -> PullError {
-        PullError::never(format!(
+        PullError::permanent(format!(
             "{} sent {what} that is not what it should be: its digest is {found}, and {wanted} was asked for",
             self.host
         ))
@@ -130,12 +138,17 @@ impl<'a> Session<'a> {
     ) -> Result<Response<Incoming>, PullError> {
         let scheme = self.transport.scheme(&self.host);
         let uri = format!("{scheme}://{}/v2/{}/{path}", self.host, self.repository);
-        let uri: Uri = uri.parse().map_err(|_| PullError::never(format!("{uri} is not an address")))?;
+        let uri: Uri = uri.parse().map_err(|_| PullError::permanent(format!("{uri} is not an address")))?;
         let mut has_authorized = false;
         loop {
             let authorization = self.authorization.lock().await.clone();
-            let ask = Ask { accept, authorization: authorization.clone(), from, ..Ask::default() };
-            let answer = self.transport.ask(&uri, &ask).await?;
+            let request = FetchRequest {
+                accept,
+                authorization: authorization.clone(),
+                from,
+                ..FetchRequest::default()
+            };
+            let answer = self.transport.send(&uri, &request).await?;
             match answer.status() {
                 status if status.is_success() => return Ok(answer),
                 StatusCode::UNAUTHORIZED if !has_authorized => {
@@ -164,10 +177,12 @@ impl<'a> Session<'a> {
                     if scope.is_empty() { format!("repository:{}:pull", self.repository) } else { scope };
                 format!("Bearer {}", self.token(&realm, &service, &scope).await?)
             }
-            Some(Challenge::Basic) => match self.credentials.own.as_ref().and_then(Credentials::basic) {
-                Some(basic) => basic,
-                None => return Err(self.unauthorized("")),
-            },
+            Some(Challenge::Basic) => {
+                match self.credentials.own.as_ref().and_then(RegistryCredentials::basic) {
+                    Some(basic) => basic,
+                    None => return Err(self.unauthorized("")),
+                }
+            }
             None => return Err(self.unauthorized("it asks for a kind of login that is not known here")),
         };
         let value = HeaderValue::from_str(&value);
@@ -180,31 +195,31 @@ impl<'a> Session<'a> {
     async fn token(&self, realm: &str, service: &str, scope: &str) -> Result<String, PullError> {
         let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
         let query = format!("service={}&scope={}", encode(service), encode(scope));
-        let (uri, mut ask) = match &self.credentials.own {
-            Some(Credentials::IdentityToken(token)) => {
+        let (uri, mut request) = match &self.credentials.own {
+            Some(RegistryCredentials::IdentityToken(token)) => {
                 let form = format!(
                     "grant_type=refresh_token&client_id=berth&{query}&refresh_token={}",
                     encode(token)
                 );
-                (realm.to_owned(), Ask { form: Some(form), ..Ask::default() })
+                (realm.to_owned(), FetchRequest { form: Some(form), ..FetchRequest::default() })
             }
             _ => {
                 let mark = if realm.contains('?') { '&' } else { '?' };
-                (format!("{realm}{mark}{query}"), Ask::default())
+                (format!("{realm}{mark}{query}"), FetchRequest::default())
             }
         };
-        let basic = self.credentials.own.as_ref().and_then(Credentials::basic);
-        ask.authorization = basic.and_then(|basic| HeaderValue::from_str(&basic).ok());
+        let basic = self.credentials.own.as_ref().and_then(RegistryCredentials::basic);
+        request.authorization = basic.and_then(|basic| HeaderValue::from_str(&basic).ok());
         let uri: Uri = uri.parse().map_err(|_| self.unauthorized("it names no address to log in at"))?;
-        let bytes = retried(self.patience, &self.waits, || async {
-            let answer = self.transport.ask(&uri, &ask).await?;
+        let bytes = retried(self.retry_policy, &self.wait_reason, || async {
+            let answer = self.transport.send(&uri, &request).await?;
             if !answer.status().is_success() {
                 return Err(self.refusal(answer).await);
             }
             read(answer.into_body(), TOKEN_BYTES_MAX).await
         });
         // What it answers is a secret: none of it is repeated.
-        let token: Token = serde_json::from_slice(&bytes.await?)
+        let token: WireToken = serde_json::from_slice(&bytes.await?)
             .map_err(|_| self.unauthorized("where to log in answers with no token"))?;
         let token = if token.token.is_empty() { token.access_token } else { token.token };
         if token.is_empty() {
@@ -217,43 +232,44 @@ impl<'a> Session<'a> {
     async fn refusal(&self, answer: Response<Incoming>) -> PullError {
         let (status, host) = (answer.status(), &self.host);
         let after = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        let said = read(answer.into_body(), COMPLAINT_BYTES_MAX).await.unwrap_or_default();
-        let said = complaint(&said);
-        let told = if said.is_empty() { String::new() } else { format!(" ({said})") };
+        let message = read(answer.into_body(), COMPLAINT_BYTES_MAX).await.unwrap_or_default();
+        let message = complaint(&message);
+        let detail = if message.is_empty() { String::new() } else { format!(" ({message})") };
         match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => self.unauthorized(&said),
-            StatusCode::NOT_FOUND => {
-                PullError::never(format!("{host} has no such image{told}: is its name right, and its tag?"))
-            }
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => self.unauthorized(&message),
+            StatusCode::NOT_FOUND => PullError::permanent(format!(
+                "{host} has no such image{detail}: is its name right, and its tag?"
+            )),
             StatusCode::TOO_MANY_REQUESTS => PullError {
-                again: Again::Soon(after.map(|seconds: u64| seconds.min(RETRY_AFTER_S_MAX))),
+                retry_after: RetryAfter::Soon(after.map(|seconds: u64| seconds.min(RETRY_AFTER_S_MAX))),
                 reason: format!(
-                    "{host} has had too many requests{told}: log in there (--registry-auth-file), or have the agent ask a \
+                    "{host} has had too many requests{detail}: log in there (--registry-auth-file), or have the agent ask a \
                      mirror (--registry-mirrors)"
                 ),
             },
             status if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => PullError {
-                again: Again::Soon(after.map(|seconds: u64| seconds.min(RETRY_AFTER_S_MAX))),
-                reason: format!("{host} answers {status}{told}"),
+                retry_after: RetryAfter::Soon(after.map(|seconds: u64| seconds.min(RETRY_AFTER_S_MAX))),
+                reason: format!("{host} answers {status}{detail}"),
             },
-            status => PullError::never(format!("{host} answers {status}{told}")),
+            status => PullError::permanent(format!("{host} answers {status}{detail}")),
         }
     }
 
-    fn unauthorized(&self, said: &str) -> PullError {
-        let (host, told) = (&self.host, if said.is_empty() { String::new() } else { format!(" ({said})") });
-        PullError::never(match (&self.credentials.own, &self.credentials.helper) {
+    fn unauthorized(&self, message: &str) -> PullError {
+        let (host, detail) =
+            (&self.host, if message.is_empty() { String::new() } else { format!(" ({message})") });
+        PullError::permanent(match (&self.credentials.own, &self.credentials.helper) {
             (None, Some(helper)) => format!(
-                "unauthorized: {host} has no such image, or shows it only to those who log in{told}; the file of \
+                "unauthorized: {host} has no such image, or shows it only to those who log in{detail}; the file of \
                  --registry-auth-file leaves it to the credential helper {helper:?}, which agents do not run: put the \
                  credentials into the file itself"
             ),
             (Some(_), _) => format!(
-                "{host} refuses the credentials that it was given, or has no such image for them{told}: are the name \
+                "{host} refuses the credentials that it was given, or has no such image for them{detail}: are the name \
                  and the password right?"
             ),
             (None, None) => format!(
-                "unauthorized: {host} has no such image, or shows it only to those who log in{told}: is its name \
+                "unauthorized: {host} has no such image, or shows it only to those who log in{detail}: is its name \
                  right? If so, give the task an `auth` block, or the agent --registry-auth-file"
             ),
         })
@@ -263,7 +279,7 @@ impl<'a> Session<'a> {
 /// The message of a registry's own form of errors, else nothing.
 fn complaint(bytes: &[u8]) -> String {
     let bytes = Bytes::copy_from_slice(bytes);
-    let known = serde_json::from_slice::<Complaints>(&bytes).ok();
+    let known = serde_json::from_slice::<WireErrors>(&bytes).ok();
     known
         .and_then(|known| known.errors.into_iter().next())
         .map(|first| plain(&first.message))

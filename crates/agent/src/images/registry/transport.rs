@@ -36,9 +36,9 @@ const REDIRECTS_MAX: usize = 5;
 
 const AGENT: &str = concat!("berth/", env!("CARGO_PKG_VERSION"));
 
-/// What is asked for.
+/// A request to a registry or another server.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ask {
+pub(crate) struct FetchRequest {
     pub(crate) accept: &'static str,
     /// Goes to the host that is asked first, and to no other.
     pub(crate) authorization: Option<HeaderValue>,
@@ -50,15 +50,15 @@ pub(crate) struct Ask {
     pub(crate) form: Option<String>,
 }
 
-/// Asks registries.
+/// The HTTP client for registries and for the sources of artifacts.
 pub(crate) struct Transport {
     client: Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>,
-    operators: Operators,
+    operators: NamedHosts,
 }
 
-/// The hosts, with their ports, that the operator named: those without TLS, and those that may be this very host.
+/// The hosts, with their ports, that the operator has configured: those without TLS, and those that may be this very host.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Operators {
+pub(crate) struct NamedHosts {
     plain: BTreeSet<String>,
     named: BTreeSet<String>,
     /// Any host may be asked without TLS: the job says what it expects of what comes.
@@ -67,7 +67,7 @@ pub(crate) struct Operators {
     setting: &'static str,
 }
 
-impl Operators {
+impl NamedHosts {
     /// Registries without TLS, and mirrors.
     pub(crate) fn of_registries(plain: BTreeSet<String>, named: BTreeSet<String>) -> Self {
         Self { plain, named, plain_anywhere: false, setting: "--insecure-registries" }
@@ -95,7 +95,7 @@ impl Operators {
 impl Transport {
     /// # Errors
     /// When the host has no root certificates.
-    pub(crate) fn new(operators: Operators) -> Result<Self, PullError> {
+    pub(crate) fn new(operators: NamedHosts) -> Result<Self, PullError> {
         let mut http = HttpConnector::new_with_resolver(Resolver {
             system: GaiResolver::new(),
             operators: operators.clone(),
@@ -104,7 +104,7 @@ impl Transport {
         http.set_nodelay(true);
         http.enforce_http(false);
         let tls = hyper_rustls::HttpsConnectorBuilder::new().with_native_roots().map_err(|error| {
-            PullError::never(format!(
+            PullError::permanent(format!(
                 "this host has no root certificates, by which servers prove who they are ({error}): install the \
                  package ca-certificates"
             ))
@@ -113,52 +113,53 @@ impl Transport {
         Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector), operators })
     }
 
-    /// `https`, or `http` where the operator said so.
+    /// `https`, or `http` where the operator allows that.
     pub(crate) fn scheme(&self, host: &str) -> &'static str {
         if self.operators.plain.contains(host) { "http" } else { "https" }
     }
 
     /// The answer, whatever its status, after all redirects.
-    pub(crate) async fn ask(&self, uri: &Uri, ask: &Ask) -> Result<Response<Incoming>, PullError> {
-        let (mut uri, mut ask) = (uri.clone(), ask.clone());
+    pub(crate) async fn send(&self, uri: &Uri, send: &FetchRequest) -> Result<Response<Incoming>, PullError> {
+        let (mut uri, mut send) = (uri.clone(), send.clone());
         for _ in 0..=REDIRECTS_MAX {
             let host = self.allowed(&uri)?;
-            let request = request(&uri, &ask);
+            let request = request(&uri, &send);
             let response = match timeout(ANSWER_MAX, self.client.request(request)).await {
                 Ok(Ok(response)) => response,
                 Ok(Err(error)) => return Err(failed(&host, &error)),
-                Err(_) => return Err(PullError::soon(no_way(&host, "it does not answer"))),
+                Err(_) => return Err(PullError::temporary(no_way(&host, "it does not answer"))),
             };
             if !response.status().is_redirection() {
                 return Ok(response);
             }
             let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
             let target = target.and_then(|target| join(&uri, target));
-            let target = target.ok_or_else(|| PullError::never(format!("{host} redirects to nowhere")))?;
+            let target =
+                target.ok_or_else(|| PullError::permanent(format!("{host} redirects to nowhere")))?;
             if uri.scheme_str() == Some("https") && target.scheme_str() != Some("https") {
                 let target = target.host().unwrap_or_default();
-                return Err(PullError::never(format!("{host} redirects to {target} without TLS")));
+                return Err(PullError::permanent(format!("{host} redirects to {target} without TLS")));
             }
             if (target.scheme(), target.authority()) != (uri.scheme(), uri.authority()) {
-                ask.authorization = None;
-                ask.headers.clear();
+                send.authorization = None;
+                send.headers.clear();
             }
-            ask.form = None;
+            send.form = None;
             uri = target;
         }
-        Err(PullError::never(format!("it is redirected more than {REDIRECTS_MAX} times")))
+        Err(PullError::permanent(format!("it is redirected more than {REDIRECTS_MAX} times")))
     }
 
     /// The host of an address that may be asked.
     fn allowed(&self, uri: &Uri) -> Result<String, PullError> {
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         if authority.is_empty() || authority.contains('@') {
-            return Err(PullError::never("it leads to an address without a host, or with a user"));
+            return Err(PullError::permanent("it leads to an address without a host, or with a user"));
         }
         let is_plain = uri.scheme_str() != Some("https");
         let setting = self.operators.setting;
         if is_plain && !self.operators.plain_anywhere && !self.operators.plain.contains(authority) {
-            return Err(PullError::never(format!(
+            return Err(PullError::permanent(format!(
                 "{authority} would be asked without TLS, which this node does not do: if it is meant to be so, start \
                  the agent with {setting} {authority}"
             )));
@@ -168,11 +169,11 @@ impl Transport {
             && self.operators.names(host)
             && !self.operators.names_port(uri, host)
         {
-            return Err(PullError::never(local(host, setting)));
+            return Err(PullError::permanent(local(host, setting)));
         }
         let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         if literal.is_ok_and(is_local) && !self.operators.names(host) {
-            return Err(PullError::never(local(host, setting)));
+            return Err(PullError::permanent(local(host, setting)));
         }
         Ok(authority.to_owned())
     }
@@ -192,20 +193,21 @@ fn no_way(host: &str, why: &str) -> String {
 fn failed(host: &str, error: &(dyn std::error::Error + 'static)) -> PullError {
     let reason = no_way(host, &innermost(error));
     let mut causes = std::iter::successors(Some(error), |error| error.source());
-    if causes.any(is_at_once) { PullError::unreachable(reason) } else { PullError::soon(reason) }
+    if causes.any(is_at_once) { PullError::unreachable(reason) } else { PullError::temporary(reason) }
 }
 
 /// Nobody listens there, there is no way, or nobody knows the name.
 fn is_at_once(error: &(dyn std::error::Error + 'static)) -> bool {
     use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
     let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
-    matches!(kind, Some(ConnectionRefused | HostUnreachable | NetworkUnreachable)) || error.is::<Unresolved>()
+    matches!(kind, Some(ConnectionRefused | HostUnreachable | NetworkUnreachable))
+        || error.is::<ResolveError>()
 }
 
-/// Why a name has no address that may be asked.
+/// Why a name has no address that may be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Unresolved(String);
+struct ResolveError(String);
 
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
@@ -215,25 +217,26 @@ fn innermost(error: &dyn std::error::Error) -> String {
     innermost.to_string()
 }
 
-fn request(uri: &Uri, ask: &Ask) -> Request<Full<Bytes>> {
-    let method = if ask.form.is_some() { Method::POST } else { Method::GET };
-    let mut request = Request::new(Full::from(ask.form.clone().unwrap_or_default()));
+fn request(uri: &Uri, send: &FetchRequest) -> Request<Full<Bytes>> {
+    let method = if send.form.is_some() { Method::POST } else { Method::GET };
+    let mut request = Request::new(Full::from(send.form.clone().unwrap_or_default()));
     *request.method_mut() = method;
     *request.uri_mut() = uri.clone();
     let headers = request.headers_mut();
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
-    headers.insert(ACCEPT, HeaderValue::from_static(if ask.accept.is_empty() { "*/*" } else { ask.accept }));
-    for (name, value) in &ask.headers {
+    headers
+        .insert(ACCEPT, HeaderValue::from_static(if send.accept.is_empty() { "*/*" } else { send.accept }));
+    for (name, value) in &send.headers {
         headers.append(name, value.clone());
     }
-    if let Some(authorization) = &ask.authorization {
+    if let Some(authorization) = &send.authorization {
         headers.insert(AUTHORIZATION, authorization.clone());
     }
-    if ask.form.is_some() {
+    if send.form.is_some() {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
     }
-    if ask.from > 0
-        && let Ok(range) = HeaderValue::from_str(&format!("bytes={}-", ask.from))
+    if send.from > 0
+        && let Ok(range) = HeaderValue::from_str(&format!("bytes={}-", send.from))
     {
         headers.insert(RANGE, range);
     }
@@ -259,7 +262,9 @@ pub(crate) async fn read(mut body: Incoming, bytes_max: u64) -> Result<Vec<u8>, 
     let mut bytes = Vec::new();
     while let Some(piece) = piece(&mut body).await? {
         if bytes.len() as u64 + piece.len() as u64 > bytes_max {
-            return Err(PullError::never(format!("the registry answers with more than {bytes_max} bytes")));
+            return Err(PullError::permanent(format!(
+                "the registry answers with more than {bytes_max} bytes"
+            )));
         }
         bytes.extend_from_slice(&piece);
     }
@@ -270,10 +275,10 @@ pub(crate) async fn read(mut body: Incoming, bytes_max: u64) -> Result<Vec<u8>, 
 pub(crate) async fn piece(body: &mut Incoming) -> Result<Option<Bytes>, PullError> {
     loop {
         let frame = timeout(PIECE_MAX, body.frame()).await;
-        match frame.map_err(|_| PullError::soon("the server stopped sending"))? {
+        match frame.map_err(|_| PullError::temporary("the server stopped sending"))? {
             None => return Ok(None),
             Some(Err(error)) => {
-                return Err(PullError::soon(format!("the server broke off: {}", innermost(&error))));
+                return Err(PullError::temporary(format!("the server broke off: {}", innermost(&error))));
             }
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
@@ -296,16 +301,16 @@ fn is_local(address: IpAddr) -> bool {
 #[derive(Clone)]
 struct Resolver {
     system: GaiResolver,
-    operators: Operators,
+    operators: NamedHosts,
 }
 
 impl Service<Name> for Resolver {
     type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = Unresolved;
+    type Error = ResolveError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.system.poll_ready(context).map_err(|error| Unresolved(error.to_string()))
+        self.system.poll_ready(context).map_err(|error| ResolveError(error.to_string()))
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
@@ -314,22 +319,22 @@ impl Service<Name> for Resolver {
         let found = self.system.call(name);
         Box::pin(async move {
             let found = timeout(RESOLVE_MAX, found).await.map_err(|_| {
-                Unresolved(format!("no name server says where it is, after {} s", RESOLVE_MAX.as_secs()))
+                ResolveError(format!("no name server says where it is, after {} s", RESOLVE_MAX.as_secs()))
             })?;
-            let found: Vec<SocketAddr> = found.map_err(|error| Unresolved(error.to_string()))?.collect();
-            let kept: Vec<SocketAddr> =
+            let found: Vec<SocketAddr> = found.map_err(|error| ResolveError(error.to_string()))?.collect();
+            let addresses: Vec<SocketAddr> =
                 found.iter().copied().filter(|found| allowed || !is_local(found.ip())).collect();
-            if kept.is_empty() && !found.is_empty() {
-                return Err(Unresolved(local(&host, setting)));
+            if addresses.is_empty() && !found.is_empty() {
+                return Err(ResolveError(local(&host, setting)));
             }
-            Ok(kept.into_iter())
+            Ok(addresses.into_iter())
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::error::Again;
+    use super::super::error::RetryAfter;
     use super::*;
 
     #[test]
@@ -345,25 +350,28 @@ mod tests {
     #[test]
     fn what_is_known_at_once_is_told_from_what_may_pass() {
         use std::io::{Error, ErrorKind};
-        let again = |error: &(dyn std::error::Error + 'static)| failed("a.b", error).again;
+        let retry_after = |error: &(dyn std::error::Error + 'static)| failed("a.b", error).retry_after;
         let wrapped = |kind| Error::other(Error::from(kind));
         for kind in [ErrorKind::ConnectionRefused, ErrorKind::NetworkUnreachable, ErrorKind::HostUnreachable]
         {
-            assert_eq!(again(&Error::from(kind)), Again::Unreachable);
+            assert_eq!(retry_after(&Error::from(kind)), RetryAfter::Unreachable);
         }
-        assert_eq!(again(&Unresolved("no such name".into())), Again::Unreachable);
+        assert_eq!(retry_after(&ResolveError("no such name".into())), RetryAfter::Unreachable);
         for kind in [ErrorKind::TimedOut, ErrorKind::ConnectionReset] {
-            assert_eq!([again(&Error::from(kind)), again(&wrapped(kind))], [Again::Soon(None); 2]);
+            assert_eq!(
+                [retry_after(&Error::from(kind)), retry_after(&wrapped(kind))],
+                [RetryAfter::Soon(None); 2]
+            );
         }
     }
 
     #[test]
     fn this_host_is_asked_only_where_the_operator_named_it() {
-        let named = Operators::of_registries(["127.0.0.1:5000".to_owned()].into(), BTreeSet::new());
+        let named = NamedHosts::of_registries(["127.0.0.1:5000".to_owned()].into(), BTreeSet::new());
         let transport = |operators| Transport { client: client(), operators };
         let allowed =
             |transport: &Transport, uri: &str| transport.allowed(&uri.parse().expect("an address")).is_ok();
-        let (open, closed) = (transport(named), transport(Operators::default()));
+        let (open, closed) = (transport(named), transport(NamedHosts::default()));
         assert!(allowed(&open, "http://127.0.0.1:5000/v2/") && allowed(&closed, "https://a.b/v2/"));
         for refused in [
             "http://a.b/v2/",
@@ -378,7 +386,7 @@ mod tests {
             assert!(!allowed(&closed, refused), "{refused}");
         }
         let hosts = ["127.0.0.1:5000", "localhost:80"].map(str::to_owned).into();
-        let artifacts = transport(Operators::of_artifacts(hosts));
+        let artifacts = transport(NamedHosts::of_artifacts(hosts));
         for (uri, may) in [
             ("http://a.b/x", true),
             ("http://127.0.0.1:5000/x", true),
@@ -393,6 +401,6 @@ mod tests {
 
     /// Of no use but to stand there.
     fn client() -> Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>> {
-        Transport::new(Operators::default()).expect("root certificates").client
+        Transport::new(NamedHosts::default()).expect("root certificates").client
     }
 }

@@ -14,17 +14,17 @@ use super::zip::tests::{Zip, stored};
 use super::{Content, unpack, unpack_zip};
 
 /// A place to unpack to, what lies beside it, and archives whose links lead there.
-struct Ground {
+struct EscapeFixture {
     dir: tempfile::TempDir,
     corpus: Vec<Hostile>,
 }
 
 thread_local! {
     /// Archives of some MiB are made once a test.
-    static GROUND: Ground = Ground::new();
+    static FIXTURE: EscapeFixture = EscapeFixture::new();
 }
 
-impl Ground {
+impl EscapeFixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let outside = dir.path().join("outside");
@@ -51,10 +51,10 @@ impl Ground {
 
     /// Everything but what lies where it is unpacked, and nothing there is another name of something outside.
     fn assert_untouched(&self, name: &str, content: Content) {
-        let mut beside: Vec<_> =
+        let mut siblings: Vec<_> =
             fs::read_dir(self.dir.path()).expect("listed").flatten().map(|entry| entry.file_name()).collect();
-        beside.sort();
-        assert_eq!(beside, ["inside", "outside"], "{name}: something was made beside it");
+        siblings.sort();
+        assert_eq!(siblings, ["inside", "outside"], "{name}: something was made beside it");
         let kept = self.outside().join("kept");
         let files = fs::read_dir(self.outside()).expect("listed").count();
         assert_eq!((files, &*fs::read(&kept).expect("a file")), (1, &b"kept"[..]), "{name}");
@@ -85,14 +85,14 @@ impl Ground {
 
 #[test]
 fn hostile_archives_reach_nothing() {
-    let ground = Ground::new();
-    assert!(ground.corpus.len() >= 60, "{}", ground.corpus.len());
+    let fixture = EscapeFixture::new();
+    assert!(fixture.corpus.len() >= 60, "{}", fixture.corpus.len());
     for content in [Content::Layer, Content::Files] {
-        for hostile in &ground.corpus {
+        for hostile in &fixture.corpus {
             let Hostile { name, tar, refused } = hostile;
             let refused = if content == Content::Layer { hostile.refused_as_layer() } else { *refused };
-            ground.clear();
-            let unpacked = unpack(tar.as_slice(), &ground.inside(), content);
+            fixture.clear();
+            let unpacked = unpack(tar.as_slice(), &fixture.inside(), content);
             // Files for a task have no owners, and nothing is removed by them.
             let layers_only = ["owner", "whiteout"].iter().any(|word| name.contains(word));
             // Whoever keeps a layer refuses links that lead to no file of the layers below it.
@@ -100,7 +100,7 @@ fn hostile_archives_reach_nothing() {
             let is_refused =
                 unpacked.is_err() || is_open || !refused || (content == Content::Files && layers_only);
             assert!(is_refused, "{content:?}, {name}: {unpacked:?}");
-            ground.assert_untouched(name, content);
+            fixture.assert_untouched(name, content);
         }
     }
 }
@@ -132,13 +132,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn a_damaged_archive_reaches_nothing(number in 0..60_usize, damage in damage(), repaired in any::<bool>()) {
-        GROUND.with(|ground| {
-            ground.clear();
-            let Hostile { name, tar, .. } = &ground.corpus[number];
+        FIXTURE.with(|fixture| {
+            fixture.clear();
+            let Hostile { name, tar, .. } = &fixture.corpus[number];
             let bytes = damaged(tar.clone(), &damage);
             let bytes = if repaired { summed(bytes) } else { bytes };
-            let _ = unpack(bytes.as_slice(), &ground.inside(), Content::Files);
-            ground.assert_untouched(name, Content::Files);
+            let _ = unpack(bytes.as_slice(), &fixture.inside(), Content::Files);
+            fixture.assert_untouched(name, Content::Files);
         });
     }
 
@@ -152,21 +152,21 @@ proptest! {
         }
         let path = tempfile::NamedTempFile::new().expect("a file");
         fs::write(path.path(), bytes).expect("written");
-        GROUND.with(|ground| {
-            ground.clear();
-            let _ = unpack_zip(fs::File::open(path.path()).expect("a file"), &ground.inside());
-            ground.assert_untouched("zip", Content::Files);
+        FIXTURE.with(|fixture| {
+            fixture.clear();
+            let _ = unpack_zip(fs::File::open(path.path()).expect("a file"), &fixture.inside());
+            fixture.assert_untouched("zip", Content::Files);
         });
     }
 
     #[test]
     fn what_is_no_archive_is_refused(bytes in prop::collection::vec(any::<u8>(), 1..4_096)) {
-        GROUND.with(|ground| {
-            ground.clear();
+        FIXTURE.with(|fixture| {
+            fixture.clear();
             for content in [Content::Layer, Content::Files] {
-                let _ = unpack(bytes.as_slice(), &ground.inside(), content);
+                let _ = unpack(bytes.as_slice(), &fixture.inside(), content);
             }
-            ground.assert_untouched("noise", Content::Layer);
+            fixture.assert_untouched("noise", Content::Layer);
         });
     }
 }

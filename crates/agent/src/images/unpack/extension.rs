@@ -24,7 +24,7 @@ pub(super) struct Extension {
     /// Its owner, in place of its header's, which has no room for large numbers.
     pub(super) uid: Option<u64>,
     pub(super) gid: Option<u64>,
-    /// It has holes.
+    /// Set if it is a sparse file.
     pub(super) sparse: Option<PaxSparse>,
 }
 

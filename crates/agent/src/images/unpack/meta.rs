@@ -28,10 +28,10 @@ impl Meta {
             io::Result::Ok((Uid::from_raw(number(uid)?), Gid::from_raw(number(gid)?)))
         };
         let has_group = content == Content::Layer && header.entry_type() == EntryType::Directory;
-        let kept = if has_group { 0o3777 } else { 0o1777 };
+        let permitted = if has_group { 0o3777 } else { 0o1777 };
         Ok(Self {
             owner: if content == Content::Layer { Some(owner()?) } else { None },
-            mode: Mode::from_bits_truncate(header.mode()? & kept),
+            mode: Mode::from_bits_truncate(header.mode()? & permitted),
             changed: TimeSpec::new(i64::try_from(header.mtime()?).unwrap_or(0), 0),
         })
     }

@@ -40,11 +40,11 @@ use self::extension::Extension;
 pub(crate) use self::links::LowerLink;
 use self::links::LowerLinks;
 use self::meta::Meta;
-use self::sparse::{Map, PaxSparse};
+use self::sparse::{PaxSparse, SparseMap};
 use self::whiteouts::Whiteouts;
 pub(crate) use self::zip::unpack_zip;
 use self::zstd::Frames;
-use crate::images::digest::{Digest, Hasher};
+use crate::images::digest::{Digest, DigestHasher};
 use crate::resolve::resolve;
 
 /// All files of an image together, and all of its archive: headers, and what no file is made of.
@@ -104,7 +104,7 @@ pub(crate) struct Unpacked {
 /// Unpacks `archive`, compressed with gzip, with zstd or not at all, into the empty directory `target`. All of it is read.
 pub(crate) fn unpack(archive: impl Read, target: &Path, content: Content) -> io::Result<Unpacked> {
     let packed_bytes = Cell::new(0);
-    let mut archive = BufReader::new(Counted { inner: archive, bytes: &packed_bytes });
+    let mut archive = BufReader::new(CountingReader { inner: archive, bytes: &packed_bytes });
     let start = io::BufRead::fill_buf(&mut archive)?;
     let (is_zstd, is_gzip) = (zstd::begins(start), start.starts_with(&[0x1f, 0x8b]));
     let plain: Box<dyn Read + '_> = match () {
@@ -114,7 +114,8 @@ pub(crate) fn unpack(archive: impl Read, target: &Path, content: Content) -> io:
     };
     let packed = (content == Content::Files).then_some(&packed_bytes);
     let bytes_max = content.bytes_max();
-    let mut plain = Limited { plain, left: bytes_max, bytes: 0, packed, hasher: Hasher::default() };
+    let mut plain =
+        LimitedReader { plain, left: bytes_max, bytes: 0, packed, hasher: DigestHasher::default() };
     let mut unpacker = Unpacker::new(target, content)?;
     unpacker.all(Blocks::new(&mut plain))?;
     io::copy(&mut plain, &mut io::sink())?;
@@ -131,17 +132,17 @@ fn short(path: &Path) -> String {
 }
 
 /// Ends with an error where an archive is longer than allowed: whatever it is made of has to be read.
-struct Limited<'a, R> {
+struct LimitedReader<'a, R> {
     plain: R,
     left: u64,
     /// What has come so far.
     bytes: u64,
     /// Of the archive as it is packed, where the one may be no more than so many times the other.
     packed: Option<&'a Cell<u64>>,
-    hasher: Hasher,
+    hasher: DigestHasher,
 }
 
-impl<R: Read> Read for Limited<'_, R> {
+impl<R: Read> Read for LimitedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.plain.read(buffer)?;
         self.left = self.left.checked_sub(read as u64).ok_or_else(|| refused("the archive is too large"))?;
@@ -156,12 +157,12 @@ impl<R: Read> Read for Limited<'_, R> {
 }
 
 /// Counts what is read of it.
-struct Counted<'a, R> {
+struct CountingReader<'a, R> {
     inner: R,
     bytes: &'a Cell<u64>,
 }
 
-impl<R: Read> Read for Counted<'_, R> {
+impl<R: Read> Read for CountingReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.bytes.set(self.bytes.get() + read as u64);
@@ -180,7 +181,7 @@ struct Unpacker {
 }
 
 /// An opened directory and a name in it.
-type At = (OwnedFd, PathBuf);
+type OpenedParent = (OwnedFd, PathBuf);
 
 impl Unpacker {
     fn new(target: &Path, content: Content) -> io::Result<Self> {
@@ -247,11 +248,13 @@ impl Unpacker {
         header: &Header,
         blocks: &mut Blocks<R>,
         pax: Option<PaxSparse>,
-    ) -> io::Result<Option<Map>> {
+    ) -> io::Result<Option<SparseMap>> {
         let bytes_max = self.content.bytes_max() - self.sparse_bytes;
         let map = match pax {
             Some(pax) => pax.map(blocks, bytes_max)?,
-            None if header.entry_type() == EntryType::GNUSparse => Map::of_header(header, blocks, bytes_max)?,
+            None if header.entry_type() == EntryType::GNUSparse => {
+                SparseMap::of_header(header, blocks, bytes_max)?
+            }
             None => return Ok(None),
         };
         self.sparse_bytes += map.bytes;
@@ -267,7 +270,7 @@ impl Unpacker {
     }
 
     /// Opens the directory that `path` lies in, made where it is missing.
-    fn parent(&self, path: &Path) -> io::Result<At> {
+    fn parent(&self, path: &Path) -> io::Result<OpenedParent> {
         let (parent, name) =
             (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or(OsStr::new("")));
         Ok((self.open_or_make(parent)?, name.into()))
@@ -294,7 +297,13 @@ impl Unpacker {
         meta.finish(self.open(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?)
     }
 
-    fn file(&self, content: &mut impl Read, map: Option<&Map>, meta: Meta, path: &Path) -> io::Result<()> {
+    fn file(
+        &self,
+        content: &mut impl Read,
+        map: Option<&SparseMap>,
+        meta: Meta,
+        path: &Path,
+    ) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         clear(&parent, &name)?;
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;

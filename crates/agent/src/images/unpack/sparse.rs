@@ -17,14 +17,14 @@ const BLOCK_BYTES: u64 = 512;
 
 /// Where the data of a sparse file belongs.
 #[derive(Debug, Default)]
-pub(super) struct Map {
-    parts: Vec<Part>,
+pub(super) struct SparseMap {
+    parts: Vec<DataRange>,
     /// Of the file, with its holes.
     pub(super) bytes: u64,
 }
 
 #[derive(Debug)]
-struct Part {
+struct DataRange {
     offset: u64,
     bytes: u64,
 }
@@ -34,7 +34,7 @@ struct Part {
 pub(super) struct PaxSparse {
     /// Its path: the header's is one of tar's own making.
     pub(super) name: Option<PathBuf>,
-    /// With its holes.
+    /// The size of the file, its holes included.
     bytes: Option<u64>,
     /// Offsets and lengths in turn.
     numbers: Vec<u64>,
@@ -75,7 +75,7 @@ impl PaxSparse {
     }
 
     /// The map of the file whose data `blocks` gives, of at most `bytes_max` with its holes.
-    pub(super) fn map<R: Read>(mut self, blocks: &mut Blocks<R>, bytes_max: u64) -> io::Result<Map> {
+    pub(super) fn map<R: Read>(mut self, blocks: &mut Blocks<R>, bytes_max: u64) -> io::Result<SparseMap> {
         let bytes = self.bytes.ok_or_else(|| refused("a sparse file without its size"))?;
         if self.is_in_data {
             self.numbers = in_data(blocks)?;
@@ -84,8 +84,8 @@ impl PaxSparse {
         if !pairs.1.is_empty() {
             return Err(refused("a sparse file whose map has an offset without a length"));
         }
-        let parts = pairs.0.iter().map(|&[offset, bytes]| Part { offset, bytes }).collect();
-        Map { parts, bytes }.checked(blocks.left(), bytes_max)
+        let parts = pairs.0.iter().map(|&[offset, bytes]| DataRange { offset, bytes }).collect();
+        SparseMap { parts, bytes }.checked(blocks.left(), bytes_max)
     }
 }
 
@@ -126,7 +126,7 @@ fn too_many() -> io::Error {
     refused(&format!("a sparse file of more than {PARTS_MAX} parts: make the archive without"))
 }
 
-impl Map {
+impl SparseMap {
     /// That of the old format: it begins in the header, and goes on in blocks of its own.
     pub(super) fn of_header<R: Read>(
         header: &Header,
@@ -148,7 +148,7 @@ impl Map {
 
     fn add(&mut self, parts: &[GnuSparseHeader]) -> io::Result<()> {
         for part in parts.iter().filter(|part| !part.is_empty()) {
-            self.parts.push(Part { offset: part.offset()?, bytes: part.length()? });
+            self.parts.push(DataRange { offset: part.offset()?, bytes: part.length()? });
         }
         if self.parts.len() > PARTS_MAX { Err(too_many()) } else { Ok(()) }
     }

@@ -159,8 +159,13 @@ fn what_extends_a_header_is_small() {
 
 #[test]
 fn an_archive_is_not_read_for_ever() {
-    let mut endless =
-        Limited { plain: io::repeat(0), left: 1 << 20, bytes: 0, packed: None, hasher: Hasher::default() };
+    let mut endless = LimitedReader {
+        plain: io::repeat(0),
+        left: 1 << 20,
+        bytes: 0,
+        packed: None,
+        hasher: DigestHasher::default(),
+    };
     let error = io::copy(&mut endless, &mut io::sink()).expect_err("refused");
     assert_eq!(error.to_string(), "the archive is too large");
 }

@@ -20,7 +20,7 @@ const OWN: &[u8] = b".wh..wh.";
 /// Bytes of the names of a layer, which are kept until its end: what it removes and what it adds come in any order.
 const NAMES_BYTES_MAX: usize = 64 << 20;
 
-/// What is removed.
+/// What a layer removes from the layers below it.
 #[derive(Debug, Default)]
 pub(super) struct Whiteouts {
     removed: Vec<PathBuf>,

@@ -14,7 +14,7 @@ use nix::sys::time::TimeSpec;
 use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ZipArchive};
 
 use super::{Content, FILES_FREE_BYTES, FILES_RATIO_MAX, Meta, Unpacked, Unpacker, plain, refused, short};
-use crate::images::digest::Hasher;
+use crate::images::digest::DigestHasher;
 
 /// Of what a symbolic link leads to.
 const LINK_BYTES_MAX: u64 = 4_096;
@@ -44,25 +44,25 @@ pub(crate) fn unpack_zip(file: File, target: &Path) -> io::Result<Unpacked> {
         }
         let name = entry.file_path();
         let path = Path::new(OsStr::from_bytes(name.as_bytes()));
-        let told = |error: io::Error| io::Error::other(format!("{}: {error}", short(path)));
+        let at_path = |error: io::Error| io::Error::other(format!("{}: {error}", short(path)));
         let mode = entry.mode();
         let meta = Meta {
             owner: None,
             mode: Mode::from_bits_truncate(mode.value() & MODE_KEPT),
             changed: TimeSpec::UTIME_NOW,
         };
-        let plain = plain(path).map_err(told)?;
+        let plain = plain(path).map_err(at_path)?;
         if plain.as_os_str().is_empty() {
             continue;
         }
         if entry.is_dir() {
-            unpacker.directory(meta, &plain).map_err(told)?;
+            unpacker.directory(meta, &plain).map_err(at_path)?;
             continue;
         }
         let found = archive.get_entry(entry.wayfinder()).map_err(io::Error::other)?;
         let packed = found.reader();
         let unpacked: Box<dyn Read + '_> = match entry.compression_method() {
-            _ if entry.flags().is_encrypted() => return Err(told(refused("it is encrypted"))),
+            _ if entry.flags().is_encrypted() => return Err(at_path(refused("it is encrypted"))),
             CompressionMethod::STORE => Box::new(found.verifying_reader(packed)),
             CompressionMethod::DEFLATE => Box::new(found.verifying_reader(DeflateDecoder::new(packed))),
             method => {
@@ -70,35 +70,35 @@ pub(crate) fn unpack_zip(file: File, target: &Path) -> io::Result<Unpacked> {
                     "it is compressed by method {}, and stored and deflated ones are unpacked",
                     method.as_u16()
                 );
-                return Err(told(io::Error::other(why)));
+                return Err(at_path(io::Error::other(why)));
             }
         };
-        let mut bytes = Bounded { inner: unpacked, left: &left };
+        let mut bytes = BoundedReader { inner: unpacked, left: &left };
         if mode.is_symlink() {
             let mut link = Vec::new();
-            bytes.by_ref().take(LINK_BYTES_MAX + 1).read_to_end(&mut link).map_err(told)?;
+            bytes.by_ref().take(LINK_BYTES_MAX + 1).read_to_end(&mut link).map_err(at_path)?;
             if link.len() as u64 > LINK_BYTES_MAX {
-                return Err(told(refused("a link to a path that is too long")));
+                return Err(at_path(refused("a link to a path that is too long")));
             }
-            unpacker.symlink(meta, &plain, Path::new(OsStr::from_bytes(&link))).map_err(told)?;
+            unpacker.symlink(meta, &plain, Path::new(OsStr::from_bytes(&link))).map_err(at_path)?;
         } else if KINDS.contains(&(mode.value() & KIND)) {
-            unpacker.file(&mut bytes, None, meta, &plain).map_err(told)?;
+            unpacker.file(&mut bytes, None, meta, &plain).map_err(at_path)?;
         } else {
-            return Err(told(refused("only files, directories and links are unpacked")));
+            return Err(at_path(refused("only files, directories and links are unpacked")));
         }
     }
     // Files have no digest that anybody asks for.
-    let diff_id = Hasher::default().finish();
+    let diff_id = DigestHasher::default().finish();
     Ok(Unpacked { diff_id, bytes: bytes_max - left.get(), opaque: Vec::new(), links: Vec::new(), devices: 0 })
 }
 
 /// Ends with an error where all that is unpacked is more than it may be.
-struct Bounded<'a, R> {
+struct BoundedReader<'a, R> {
     inner: R,
     left: &'a Cell<u64>,
 }
 
-impl<R: Read> Read for Bounded<'_, R> {
+impl<R: Read> Read for BoundedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         let left = self.left.get().checked_sub(read as u64);

@@ -6,16 +6,17 @@ use std::path::Path;
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::keeper::container::{Container, private_dir};
-use crate::keeper::keep::here;
+use crate::keeper::keep::keeper_dir;
 use crate::keeper::plan::{ContainerRun, StartRecord};
 
 /// Starts it with the environment, user and limits of the container's own process.
 pub(super) fn start(run: &ContainerRun, console_socket: &str) -> Result<Pid, Failure> {
     let mine = format!("exec-{}", Pid::this());
     // What is in the environment is no more for the disk than the container's own.
-    let (process_file, pid_file) = (private_dir(here()).join(format!("{mine}.json")), format!("{mine}.pid"));
+    let (process_file, pid_file) =
+        (private_dir(keeper_dir()).join(format!("{mine}.json")), format!("{mine}.pid"));
     fs::write(&process_file, &run.config_json).doing(|| format!("write {}", process_file.display()))?;
     give_output(&run.config_json)?;
     let container = Container::known(&run.into()).with_log(&format!("{mine}.log"));
@@ -30,7 +31,7 @@ pub(super) fn start(run: &ContainerRun, console_socket: &str) -> Result<Pid, Fai
 fn give_output(process: &str) -> Result<(), Failure> {
     let doing = || "read the command's description".to_owned();
     let process: Value = serde_json::from_str(process).map_err(|error| Failure::other(doing(), error))?;
-    let first = StartRecord::read(here())?.map_or(0, |start| start.first_id);
+    let first = StartRecord::read(keeper_dir())?.map_or(0, |start| start.first_id);
     let on_host = |name: &str| {
         process["user"][name].as_u64().and_then(|id| u32::try_from(id).ok()).unwrap_or(0) + first
     };

@@ -21,9 +21,9 @@ use prost::Message;
 
 use self::plan::{ExecPlan, ExecReport, ExecStage, read_message};
 use super::plan::Run;
-use super::watch::{End, child_signals, readable};
+use super::watch::{MainExit, child_signals, readable};
 use super::{fds, keep, reap};
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 /// How often it looks after its child though nothing has happened: only guards against a lost wake-up.
 const LOOK_MS: u16 = 1_000;
@@ -63,7 +63,7 @@ fn report(agent: &mut UnixStream, stage: ExecStage) -> io::Result<()> {
 }
 
 /// Until the command has ended. The agent says nothing more; it hangs up when nobody waits any longer.
-fn wait(main: Pid, agent: &UnixStream, children: Option<&SignalFd>) -> End {
+fn wait(main: Pid, agent: &UnixStream, children: Option<&SignalFd>) -> MainExit {
     let mut watched = true;
     loop {
         while let Some(Ok(Some(_))) = children.map(SignalFd::read_signal) {}

@@ -33,7 +33,7 @@ pub(crate) struct ExecReport {
 /// How far a command has come.
 #[derive(Clone, PartialEq, Eq, prost::Oneof)]
 pub(crate) enum ExecStage {
-    /// It runs.
+    /// Whether the command runs.
     #[prost(bool, tag = "1")]
     Started(bool),
     /// It has ended with this exit code, and nothing of it is left.

@@ -6,11 +6,11 @@ use std::os::fd::AsFd;
 
 use nix::unistd::Pid;
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::keeper::memory;
 use crate::keeper::output::TaskEnds;
 use crate::keeper::plan::ProcessRun;
-use crate::keeper::process::Process;
+use crate::keeper::process::PausedProcess;
 
 /// Starts it; it leads a session of its own, which its terminal belongs to if it has one.
 pub(super) fn start(run: &ProcessRun, keeper_args: &[String]) -> Result<Pid, Failure> {
@@ -22,7 +22,7 @@ pub(super) fn start(run: &ProcessRun, keeper_args: &[String]) -> Result<Pid, Fai
     }
     // The command opens what this process has been given as its input.
     memory::open_while(|| {
-        let process = Process::create(&run, keeper_args, ends)?;
+        let process = PausedProcess::create(&run, keeper_args, ends)?;
         process.release().map_err(|failure| Failure::other("run the command", failure.message))
     })
 }

@@ -1,4 +1,4 @@
-//! The checks of an allocation's services: asked while what they are about runs, they say whether it is healthy and when
+//! The checks of an allocation's services: they run while what they are about runs, and decide whether it is healthy and when
 //! its tasks are restarted.
 
 use berth_api::agent::{AllocChecks, CheckNeed, CheckSpec, CheckState, TaskEventKind};
@@ -8,7 +8,7 @@ use crate::lifecycle::checks::{CHECKS_MAX, FIRST_AFTER_NS_MAX, Probe};
 use crate::lifecycle::history::event;
 use crate::lifecycle::restart::mix;
 use crate::lifecycle::task::{Kill, Phase, Restart};
-use crate::lifecycle::{Action, CheckAnswer, CheckRef};
+use crate::lifecycle::{Action, CheckRef, CheckResult};
 
 impl Alloc {
     /// Those that its group has.
@@ -24,7 +24,7 @@ impl Alloc {
         }
         let last = self.probes.iter().map(Probe::number).max().unwrap_or_default();
         let mut before: Vec<Option<Probe>> = std::mem::take(&mut self.probes).into_iter().map(Some).collect();
-        let mut kept = |at: usize, spec: &CheckSpec| {
+        let mut carried_over = |at: usize, spec: &CheckSpec| {
             if older.get(at) == Some(spec) {
                 return before.get_mut(at)?.take();
             }
@@ -36,11 +36,11 @@ impl Alloc {
         };
         let probes = (0..).zip(newer).take(CHECKS_MAX);
         self.probes = probes
-            .map(|(at, spec)| kept(at, spec).unwrap_or_else(|| Probe::new(spec).renumbered(last)))
+            .map(|(at, spec)| carried_over(at, spec).unwrap_or_else(|| Probe::new(spec).renumbered(last)))
             .collect();
     }
 
-    /// How they stand.
+    /// The present state of all checks.
     pub fn checks(&self) -> AllocChecks {
         let group = &self.run.group;
         let checks = group.checks.iter().zip(&self.probes);
@@ -76,7 +76,7 @@ impl Alloc {
     }
 
     /// Asks what is due, and lets rest what is about nothing that runs.
-    pub(super) fn ask_checks(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
+    pub(super) fn run_checks(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
         for check in 0..self.probes.len() {
             let subject = self.check_subject(check).filter(|_| !self.stop && !self.lost);
             let spec = &self.run.group.checks[check];
@@ -92,7 +92,7 @@ impl Alloc {
                 }
                 Some(_) => {}
             }
-            if let Some(number) = self.probes[check].ask(now_ns) {
+            if let Some(number) = self.probes[check].begin_run(now_ns) {
                 let alloc = self.id();
                 actions.push(Action::Check(CheckRef { alloc, check: check as u16, number }));
             }
@@ -104,7 +104,7 @@ impl Alloc {
         self.probes.iter().filter_map(Probe::deadline).min()
     }
 
-    pub(in crate::lifecycle) fn on_checked(&mut self, of: CheckRef, answer: CheckAnswer, now_ns: u64) {
+    pub(in crate::lifecycle) fn on_checked(&mut self, of: CheckRef, answer: CheckResult, now_ns: u64) {
         let check = usize::from(of.check);
         let Some(since_ns) = self.check_subject(check) else { return };
         let spec = &self.run.group.checks[check];

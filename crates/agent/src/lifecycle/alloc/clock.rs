@@ -6,7 +6,7 @@ use crate::lifecycle::task::Phase;
 impl Alloc {
     /// No time that has passed is later than now: what is counted from one is counted from now on. So nothing is waited for
     /// longer than it was to be waited for at first. While an agent lives its clock never goes back, and nothing changes here.
-    pub(super) fn keep_to_clock(&mut self, now_ns: u64) {
+    pub(super) fn follow_clock(&mut self, now_ns: u64) {
         for (task, status) in self.tasks.iter_mut().zip(&mut self.status.tasks) {
             if let Phase::Backoff { until_ns } = &mut task.phase {
                 let delay_ns = until_ns.saturating_sub(status.last_restart_ns);

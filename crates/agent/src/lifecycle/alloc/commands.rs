@@ -42,8 +42,12 @@ impl Alloc {
         not_running(format!("no task of allocation {} runs: {why}", self.id()))
     }
 
-    pub(in crate::lifecycle) fn restart(&mut self, asked: &RestartTasks, now_ns: u64) -> Result<(), Refusal> {
-        if asked.all && !asked.task.is_empty() {
+    pub(in crate::lifecycle) fn restart(
+        &mut self,
+        request: &RestartTasks,
+        now_ns: u64,
+    ) -> Result<(), Refusal> {
+        if request.all && !request.task.is_empty() {
             let text = "either all tasks are restarted or the one that is named: leave one of the two out";
             return Err(Refusal::new(RefusalKind::Invalid, text));
         }
@@ -54,23 +58,23 @@ impl Alloc {
         if self.cause_of_end().is_some() {
             return Err(not_running(format!("allocation {} is being stopped", self.id())));
         }
-        let tasks = if asked.all { (0..self.tasks.len()).collect() } else { self.running(&asked.task)? };
+        let tasks = if request.all { (0..self.tasks.len()).collect() } else { self.running(&request.task)? };
         for task in tasks {
-            self.ask_to_restart(task, "User requested task to restart", now_ns);
+            self.request_restart(task, "User requested task to restart", now_ns);
         }
         Ok(())
     }
 
-    pub(in crate::lifecycle) fn ask_to_restart(&mut self, task: usize, why: &str, now_ns: u64) {
-        let asked = event(TaskEventKind::RestartSignaled, now_ns, why);
+    pub(in crate::lifecycle) fn request_restart(&mut self, task: usize, why: &str, now_ns: u64) {
+        let request = event(TaskEventKind::RestartSignaled, now_ns, why);
         match self.tasks[task].phase {
-            Phase::Running if self.tasks[task].restart != Restart::Asked => {
-                self.note(task, asked);
-                self.tasks[task].restart = Restart::Asked;
+            Phase::Running if self.tasks[task].restart != Restart::Requested => {
+                self.note(task, request);
+                self.tasks[task].restart = Restart::Requested;
                 self.dirty = true;
             }
             Phase::Dead | Phase::Backoff { .. } => {
-                self.note(task, asked);
+                self.note(task, request);
                 self.start_again(task, now_ns);
             }
             // It will run again in any case.

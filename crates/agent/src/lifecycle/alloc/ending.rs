@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use berth_api::agent::{HookSpec, TaskEventKind};
 
-use super::{Alloc, Fate};
+use super::{Alloc, Interest};
 use crate::lifecycle::Action;
 use crate::lifecycle::history::{event, go_duration};
 use crate::lifecycle::task::{KILL_AGAIN_NS, Kill, Phase};
@@ -31,7 +31,7 @@ impl Alloc {
             return true;
         }
         if self.hook(task) == HookSpec::Poststop {
-            return self.lost || self.fate == Fate::Purged || !self.has_started();
+            return self.lost || self.interest == Interest::Purged || !self.has_started();
         }
         let mut alive = (0..self.tasks.len()).filter(|task| !self.tasks[*task].is_dead());
         if self.is_sidecar(task) {
@@ -85,19 +85,19 @@ impl Alloc {
     }
 
     pub(super) fn next_kill_step(&mut self, task: usize, now_ns: u64, actions: &mut Vec<Action>) {
-        let asked_ms = self.run.group.tasks[task].kill_timeout_ms;
-        let kill_timeout_ms = asked_ms.min(self.kill_timeout_ms_max.into());
+        let requested_ms = self.run.group.tasks[task].kill_timeout_ms;
+        let kill_timeout_ms = requested_ms.min(self.kill_timeout_ms_max.into());
         let is_asked = matches!(self.tasks[task].kill, Kill::Delayed { .. }) && !self.tasks[task].overran;
         if is_asked && kill_timeout_ms > 0 {
             let mut waiting =
                 format!("Sent interrupt. Waiting {} before force killing", go_duration(kill_timeout_ms));
-            if kill_timeout_ms < asked_ms {
-                let asked = go_duration(asked_ms);
+            if kill_timeout_ms < requested_ms {
+                let requested = go_duration(requested_ms);
                 waiting +=
-                    &format!(": this node's --max-kill-timeout cuts the task's kill_timeout of {asked}");
+                    &format!(": this node's --max-kill-timeout cuts the task's kill_timeout of {requested}");
             }
             self.note(task, event(TaskEventKind::Killing, now_ns, waiting));
-            self.tasks[task].kill = Kill::Asked { force_at_ns: now_ns + kill_timeout_ms * 1_000_000 };
+            self.tasks[task].kill = Kill::Requested { force_at_ns: now_ns + kill_timeout_ms * 1_000_000 };
             actions.push(Action::SignalTask(self.task_ref(task)));
         } else {
             self.tasks[task].kill = Kill::Forced { again_at_ns: now_ns + KILL_AGAIN_NS };

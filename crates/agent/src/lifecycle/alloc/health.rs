@@ -1,4 +1,4 @@
-//! Whether an allocation is well, as its deployment asks: all its tasks run, and where it asks for that the checks of its
+//! Whether an allocation is healthy by the terms of its deployment: all its tasks run, and where it requires that the checks of its
 //! services pass, for long enough without a break. Once well it stays so; what was found unwell can still become well.
 
 use berth_api::agent::{AllocHealth, CheckState, HealthSpec, HookSpec, TaskPhase};
@@ -6,17 +6,17 @@ use berth_api::agent::{AllocHealth, CheckState, HealthSpec, HookSpec, TaskPhase}
 use super::Alloc;
 use crate::lifecycle::task::{Kill, Phase};
 
-/// What is known on the way to that.
+/// The progress towards health.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Watch {
-    /// Unwell after that; none before it starts.
+pub(super) struct HealthWatch {
+    /// Unhealthy after that; none before it starts.
     deadline_ns: Option<u64>,
-    /// All has been well since then.
-    well_since_ns: Option<u64>,
+    /// Healthy without interruption since then.
+    healthy_since_ns: Option<u64>,
 }
 
 impl Alloc {
-    /// Judges what has just happened. Whether that changed what is known.
+    /// Re-evaluates the health after an event. Whether that changed it.
     pub(super) fn judge_health(&mut self, now_ns: u64) -> bool {
         let Some(spec) = self.watched() else { return false };
         let deadline_ns = now_ns.saturating_add(spec.deadline_ms.saturating_mul(1_000_000));
@@ -24,17 +24,17 @@ impl Alloc {
         if self.status.tasks.iter().any(|task| task.failed) {
             return self.found(AllocHealth::Unhealthy, "a task has failed");
         }
-        let is_well = self.all_tasks_run() && !(spec.checks && self.failing_check().is_some());
+        let is_healthy = self.all_tasks_run() && !(spec.checks && self.failing_check().is_some());
         let watch = self.watch.get_or_insert_default();
-        if !is_well {
-            watch.well_since_ns = None;
-        } else if now_ns >= healthy_at(*watch.well_since_ns.get_or_insert(now_ns), spec) {
+        if !is_healthy {
+            watch.healthy_since_ns = None;
+        } else if now_ns >= healthy_at(*watch.healthy_since_ns.get_or_insert(now_ns), spec) {
             return self.found(AllocHealth::Healthy, "");
         }
         if now_ns < deadline_ns || self.status.health() == AllocHealth::Unhealthy {
             return false;
         }
-        let why = self.why_not_well(spec);
+        let why = self.why_unhealthy(spec);
         self.found(AllocHealth::Unhealthy, &why)
     }
 
@@ -50,7 +50,7 @@ impl Alloc {
     pub(super) fn health_deadline(&self) -> Option<u64> {
         let spec = self.watched()?;
         let watch = self.watch.as_deref()?;
-        let healthy_at = watch.well_since_ns.map(|since_ns| healthy_at(since_ns, spec));
+        let healthy_at = watch.healthy_since_ns.map(|since_ns| healthy_at(since_ns, spec));
         let unknown = self.status.health() == AllocHealth::Unknown;
         let deadline_ns = watch.deadline_ns.filter(|_| unknown);
         healthy_at.into_iter().chain(deadline_ns).min()
@@ -68,12 +68,12 @@ impl Alloc {
     }
 
     fn all_tasks_run(&self) -> bool {
-        (0..self.tasks.len()).all(|task| self.is_well(task))
+        (0..self.tasks.len()).all(|task| self.is_healthy(task))
     }
 
     /// What only goes before the main tasks or follows their start may have ended by then, and what follows their end has
     /// not begun.
-    fn is_well(&self, task: usize) -> bool {
+    fn is_healthy(&self, task: usize) -> bool {
         let known = &self.tasks[task];
         let runs = known.phase == Phase::Running && known.kill == Kill::No;
         match self.hook(task) {
@@ -83,11 +83,11 @@ impl Alloc {
         }
     }
 
-    fn why_not_well(&self, spec: HealthSpec) -> String {
+    fn why_unhealthy(&self, spec: HealthSpec) -> String {
         // By the name that it has in the job.
         let deadline = format!("the healthy_deadline of {}", span(spec.deadline_ms));
         let is_absent =
-            |task: &usize| self.status.tasks[*task].state() != TaskPhase::Running && !self.is_well(*task);
+            |task: &usize| self.status.tasks[*task].state() != TaskPhase::Running && !self.is_healthy(*task);
         if let Some(task) = (0..self.tasks.len()).find(is_absent).map(|task| &self.status.tasks[task]) {
             return format!("task {} did not run by {deadline}", task.name);
         }

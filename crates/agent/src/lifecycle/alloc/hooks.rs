@@ -66,7 +66,7 @@ impl Alloc {
         }
         match hook {
             HookSpec::Prestart if self.is_sidecar(task) => true,
-            // All tasks may have been asked to restart, in their order.
+            // A restart of all tasks may have been requested, in their order.
             HookSpec::Prestart => !self.mains().any(|main| self.has_begun(main)),
             HookSpec::Main => self.prestart_is_done(),
             HookSpec::Poststart => {
@@ -103,7 +103,7 @@ impl Alloc {
     }
 
     /// Starts what waited for other tasks of its allocation.
-    pub(super) fn begin_waiting(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
+    pub(super) fn start_waiting_tasks(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
         if !self.has_started() {
             return;
         }
@@ -116,7 +116,12 @@ impl Alloc {
     }
 
     /// The time between two starts is over.
-    pub(super) fn begin_again(&mut self, tasks: Vec<usize>, now_ns: u64, actions: &mut Vec<Action>) {
+    pub(super) fn restart_after_backoff(
+        &mut self,
+        tasks: Vec<usize>,
+        now_ns: u64,
+        actions: &mut Vec<Action>,
+    ) {
         let (ready, held): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|task| self.may_begin(*task));
         for task in held {
             self.tasks[task].phase = Phase::Waiting;

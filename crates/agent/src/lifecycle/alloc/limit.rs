@@ -52,7 +52,7 @@ impl Alloc {
         }
         for task in blamed {
             self.tasks[task].overran = true;
-            if matches!(self.tasks[task].kill, Kill::Delayed { .. } | Kill::Asked { .. }) {
+            if matches!(self.tasks[task].kill, Kill::Delayed { .. } | Kill::Requested { .. }) {
                 if !self.status.tasks[task].failed {
                     self.note(task, event(TaskEventKind::Killing, now_ns, why));
                 }
@@ -87,8 +87,8 @@ impl Alloc {
 
     fn fail_living(&mut self, tasks: &[usize], why: &str, now_ns: u64) {
         for &task in tasks {
-            let told = event(TaskEventKind::Killing, now_ns, why);
-            self.note(task, TaskEventEntry { fails_task: true, ..told });
+            let base = event(TaskEventKind::Killing, now_ns, why);
+            self.note(task, TaskEventEntry { fails_task: true, ..base });
             self.status.tasks[task].failed = true;
         }
         self.dirty = true;

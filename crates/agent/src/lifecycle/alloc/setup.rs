@@ -18,7 +18,7 @@ pub(super) enum Setup {
     #[default]
     Nothing,
     /// There may be all of it, or a part: it is prepared again before a task starts.
-    Unsure,
+    Unknown,
     /// [`Action::Prepare`] has not been answered.
     Preparing,
     /// All of it is there.
@@ -29,11 +29,11 @@ pub(super) enum Setup {
 
 impl Setup {
     /// What is known of it after a restart of the agent.
-    pub(super) fn restored(may_be_there: bool) -> Self {
-        if may_be_there { Self::Unsure } else { Self::Nothing }
+    pub(super) fn restored(may_exist: bool) -> Self {
+        if may_exist { Self::Unknown } else { Self::Nothing }
     }
 
-    pub(super) fn may_be_there(self) -> bool {
+    pub(super) fn may_exist(self) -> bool {
         self != Self::Nothing
     }
 }
@@ -74,7 +74,7 @@ impl Alloc {
         if self.setup != Setup::Preparing {
             return;
         }
-        self.setup = Setup::Unsure;
+        self.setup = Setup::Unknown;
         if failure.kind == StartFailureKind::Recoverable {
             for task in self.prepared_for() {
                 self.note(task, event(TaskEventKind::SetupFailure, now_ns, failure.message.clone()));
@@ -83,8 +83,8 @@ impl Alloc {
             return;
         }
         for task in (0..self.tasks.len()).filter(|task| !self.tasks[*task].is_dead()).collect::<Vec<_>>() {
-            let told = event(TaskEventKind::SetupFailure, now_ns, failure.message.clone());
-            self.note(task, TaskEventEntry { fails_task: true, ..told });
+            let base = event(TaskEventKind::SetupFailure, now_ns, failure.message.clone());
+            self.note(task, TaskEventEntry { fails_task: true, ..base });
             self.status.tasks[task].failed = true;
             // Those that an earlier run of the agent had started are ended as siblings of these.
             if !self.has_begun(task) {
@@ -99,7 +99,7 @@ impl Alloc {
 
     /// Cleans up once nothing runs and nothing will. What is being prepared is waited for.
     pub(super) fn clean_up(&mut self, actions: &mut Vec<Action>) {
-        if !self.tasks_are_dead() || !matches!(self.setup, Setup::Unsure | Setup::Prepared) {
+        if !self.tasks_are_dead() || !matches!(self.setup, Setup::Unknown | Setup::Prepared) {
             return;
         }
         if self.dirty {

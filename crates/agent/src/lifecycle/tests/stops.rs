@@ -336,14 +336,14 @@ fn what_minds_the_silence_of_servers_ends_by_itself_and_tells_that_it_is_lost() 
     for number in [1, 2] {
         happens(&mut node, 1, Event::Started { of: of(number), at_ns: SECOND });
     }
-    happens(&mut node, 6, Event::Heard);
+    happens(&mut node, 6, Event::ServerContact);
     assert_eq!(node.deadline(), Some(14 * SECOND));
     assert_eq!(happens(&mut node, 13, Event::Tick), [], "a server was heard of seven seconds ago");
     assert!(happens(&mut node, 14, Event::Tick).contains(&Action::SignalTask(of(1))));
     let stopping = |node: &Node, number| node.alloc(id(number)).is_some_and(Alloc::is_stopping);
     assert_eq!((stopping(&node, 1), stopping(&node, 2)), (true, false));
     // What has begun to end goes on to.
-    happens(&mut node, 15, Event::Heard);
+    happens(&mut node, 15, Event::ServerContact);
     let exit = Exit { signal: 15, at_ns: 16 * SECOND, ..Exit::default() };
     happens(&mut node, 16, Event::Exited(of(1), exit));
     let ended = node.alloc(id(1)).expect("servers are to hear of it").status();
@@ -354,11 +354,11 @@ fn what_minds_the_silence_of_servers_ends_by_itself_and_tells_that_it_is_lost() 
 
 #[test]
 fn an_agent_that_is_restarted_remembers_since_when_it_is_cut_off_and_tries_first() {
-    let deserts_at = |heard_ns: u64, now_ns: u64| {
+    let deserts_at = |last_contact_ns: u64, now_ns: u64| {
         let mut node = Node::new(1);
         let mut actions = Vec::new();
         told(&mut node, Event::Run(run(&["1", "service", "a", "silence=60"])), 1, &mut actions);
-        node.restore_heard(heard_ns, now_ns);
+        node.restore_last_contact(last_contact_ns, now_ns);
         node.deadline().map(|at_ns| at_ns / 1_000_000_000)
     };
     let second = 1_000_000_000;

@@ -21,9 +21,9 @@ use crate::lifecycle::*;
 const SECOND: u64 = 1_000_000_000;
 
 pub fn check(story: &str, expected: &Expect) {
-    let mut teller = Story::default();
-    story.lines().map(str::trim).filter(|line| !line.is_empty()).for_each(|line| teller.tell(line));
-    expected.assert_eq(&teller.out);
+    let mut story = Story::default();
+    story.lines().map(str::trim).filter(|line| !line.is_empty()).for_each(|line| story.run_line(line));
+    expected.assert_eq(&story.out);
 }
 
 pub struct Story {
@@ -177,7 +177,7 @@ fn number(text: &str) -> u8 {
 }
 
 impl Story {
-    fn tell(&mut self, line: &str) {
+    fn run_line(&mut self, line: &str) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[0] {
             "wait" => return self.wait(words[1]),
@@ -199,7 +199,7 @@ impl Story {
         match verb {
             "run" => Event::Run(run(words)),
             "stop" => Event::Stop { alloc: alloc(), reason: String::new() },
-            "heard" => Event::Heard,
+            "heard" => Event::ServerContact,
             "overran" => {
                 let cleaning_up = words.contains(&"cleaning-up");
                 Event::Overran { alloc: alloc(), cleaning_up, why: "It takes too much".into() }
@@ -220,7 +220,7 @@ impl Story {
             }
             "started" => Event::Started { of: self.task_ref(words[0]), at_ns: self.now_ns },
             "exited" => Event::Exited(self.task_ref(words[0]), self.exit(&words[1..])),
-            "renewed" => Event::RestartAsked { of: self.task_ref(words[0]), why: "renewed".into() },
+            "renewed" => Event::RestartRequested { of: self.task_ref(words[0]), why: "renewed".into() },
             "broke" => Event::TaskFailed { of: self.task_ref(words[0]), why: "Its script failed".into() },
             "failed" => Event::StartFailed(self.task_ref(words[0]), failure(words[1])),
             "found" => Event::Recovered(self.task_ref(words[0]), found(words[1])),
@@ -376,7 +376,7 @@ impl Story {
             self.handle(Event::Tick);
             for of in std::mem::take(&mut self.asked) {
                 if let Some(state) = self.answers {
-                    let answer = CheckAnswer { state, code: 0, output: "said".into(), at_ns: self.now_ns };
+                    let answer = CheckResult { state, code: 0, output: "said".into(), at_ns: self.now_ns };
                     self.handle(Event::Checked(of, answer));
                 }
             }

@@ -248,7 +248,7 @@ impl World {
         for action in actions {
             match action {
                 Action::Prepare(alloc) => {
-                    assert!(self.disk[&alloc.0].may_be_there, "prepared before it was written");
+                    assert!(self.disk[&alloc.0].may_exist, "prepared before it was written");
                     assert_eq!(self.setting_up.insert(*alloc, *action), None, "one after the other");
                     self.made.insert(*alloc);
                 }

@@ -228,7 +228,7 @@ fn an_answer_that_a_check_of_before_asked_for_is_none_of_the_check_in_its_place(
     tell(&mut node, Event::Run(run(&["1", "service", "web", "check=:ready", "check=", "revision=2"])));
     let again: Vec<CheckRef> = (0..2).filter_map(|_| question(&mut node, 4_000_000_000)).collect();
     let state = berth_api::agent::CheckState::Critical;
-    let answer = CheckAnswer { state, code: 0, output: "late".into(), at_ns: 5 };
+    let answer = CheckResult { state, code: 0, output: "late".into(), at_ns: 5 };
     tell(&mut node, Event::Checked(asked, answer));
     let checks = node.checks(&id(1).0).expect("it is known").checks;
     assert!(checks.iter().all(|check| check.output.is_empty()), "{checks:?}");

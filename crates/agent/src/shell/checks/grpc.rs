@@ -10,7 +10,7 @@ use prost::Message;
 
 use super::http::describe;
 use super::tls::{Protocol, wrap};
-use super::{Question, Said};
+use super::{CheckReply, CheckRun};
 
 /// What is asked for, with the service's name in the body.
 const PATH: &str = "/grpc.health.v1.Health/Check";
@@ -23,14 +23,14 @@ const WINDOW_BYTES: u32 = 64 << 10;
 
 /// `grpc.health.v1.HealthCheckRequest`
 #[derive(Clone, PartialEq, prost::Message)]
-struct Ask {
+struct HealthCheckRequest {
     #[prost(string, tag = "1")]
     service: String,
 }
 
 /// `grpc.health.v1.HealthCheckResponse`
 #[derive(Clone, PartialEq, prost::Message)]
-struct Answer {
+struct HealthCheckResponse {
     #[prost(enumeration = "ServingStatus", tag = "1")]
     status: i32,
 }
@@ -44,8 +44,8 @@ enum ServingStatus {
     ServiceUnknown = 3,
 }
 
-impl Question {
-    pub(super) async fn grpc(&self) -> Result<Said, String> {
+impl CheckRun {
+    pub(super) async fn grpc(&self) -> Result<CheckReply, String> {
         let host = &self.context.host_ip;
         let scheme = if self.spec.tls.is_some() { "https" } else { "http" };
         let stream = wrap(self.port().await?, self.spec.tls.as_ref(), (host, Protocol::Http2)).await?;
@@ -66,12 +66,12 @@ impl Question {
             let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
             let body = body.map_err(|error| format!("read the answer: {error}"))?;
             let trailers = body.trailers().cloned().unwrap_or_default();
-            said(&head.headers, &trailers, &body.to_bytes())
+            parse_reply(&head.headers, &trailers, &body.to_bytes())
         };
         let mut call = std::pin::pin!(call);
         tokio::select! {
             biased;
-            said = &mut call => said,
+            reply = &mut call => reply,
             // Whoever answers and hangs up has answered all the same.
             _ = connection => call.await,
         }
@@ -84,10 +84,10 @@ fn authority(host: &str) -> String {
 }
 
 fn request(uri: &str, service: &str) -> Result<Request<Full<Bytes>>, String> {
-    let ask = Ask { service: service.to_owned() };
+    let execute = HealthCheckRequest { service: service.to_owned() };
     let mut body = vec![0];
-    body.extend(u32::try_from(ask.encoded_len()).unwrap_or(u32::MAX).to_be_bytes());
-    body.extend(ask.encode_to_vec());
+    body.extend(u32::try_from(execute.encoded_len()).unwrap_or(u32::MAX).to_be_bytes());
+    body.extend(execute.encode_to_vec());
     Request::post(uri)
         .header("Content-Type", "application/grpc")
         .header("TE", "trailers")
@@ -97,17 +97,17 @@ fn request(uri: &str, service: &str) -> Result<Request<Full<Bytes>>, String> {
 }
 
 /// A call that fails says so in what follows its answer, or in its head when there is no answer.
-fn said(
+fn parse_reply(
     head: &HeaderMap<HeaderValue>,
     trailers: &HeaderMap<HeaderValue>,
     body: &[u8],
-) -> Result<Said, String> {
+) -> Result<CheckReply, String> {
     let text = |name: &str| trailers.get(name).or(head.get(name)).and_then(|value| value.to_str().ok());
     match text("grpc-status") {
         Some("0") => {}
         Some(status) => {
             let message = text("grpc-message").unwrap_or_default();
-            return Ok(Said {
+            return Ok(CheckReply {
                 state: CheckState::Critical,
                 code: status.parse().unwrap_or(0),
                 output: format!("gRPC status {status}: {message}"),
@@ -116,7 +116,7 @@ fn said(
         None => return Err("the answer has no gRPC status".to_owned()),
     }
     let message = body.get(PREFIX_BYTES..).filter(|_| body[0] == 0);
-    let answer = message.and_then(|bytes| Answer::decode(bytes).ok());
+    let answer = message.and_then(|bytes| HealthCheckResponse::decode(bytes).ok());
     let answer = answer.ok_or("the answer is none of the health protocol")?;
     let (state, output) = match answer.status() {
         ServingStatus::Serving => (CheckState::Passing, "SERVING"),
@@ -124,7 +124,7 @@ fn said(
         ServingStatus::ServiceUnknown => (CheckState::Critical, "SERVICE_UNKNOWN"),
         ServingStatus::Unknown => (CheckState::Critical, "UNKNOWN"),
     };
-    Ok(Said { state, code: 0, output: output.to_owned() })
+    Ok(CheckReply { state, code: 0, output: output.to_owned() })
 }
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
     }
 
     fn state(status: &'static str, body: &[u8]) -> Result<CheckState, String> {
-        said(&HeaderMap::new(), &headers(&[("grpc-status", status)]), body).map(|said| said.state)
+        parse_reply(&HeaderMap::new(), &headers(&[("grpc-status", status)]), body).map(|reply| reply.state)
     }
 
     #[test]
@@ -153,8 +153,9 @@ mod tests {
         assert!(state("0", &[]).is_err());
         assert!(state("0", &[1, 0, 0, 0, 2, 8, 1]).is_err(), "it is compressed, which was not asked for");
         assert!(state("0", &[0, 0, 0, 0, 2, 0xff, 0xff]).is_err());
-        assert!(said(&HeaderMap::new(), &HeaderMap::new(), &[0, 0, 0, 0, 2, 8, 1]).is_err());
-        let refused = said(&headers(&[("grpc-status", "12")]), &HeaderMap::new(), &[]).expect("a status");
+        assert!(parse_reply(&HeaderMap::new(), &HeaderMap::new(), &[0, 0, 0, 0, 2, 8, 1]).is_err());
+        let refused =
+            parse_reply(&headers(&[("grpc-status", "12")]), &HeaderMap::new(), &[]).expect("a status");
         assert_eq!((refused.state, refused.code), (CheckState::Critical, 12), "an answer of a head alone");
     }
 

@@ -10,7 +10,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 
 use super::tls::{Protocol, wrap};
-use super::{Question, Said};
+use super::{CheckReply, CheckRun};
 use crate::lifecycle::OUTPUT_BYTES_MAX;
 
 /// The largest head of an answer that is read: bytes.
@@ -22,8 +22,8 @@ const BAD: u16 = 400;
 /// Too many requests: the service lives, and would rather not be asked.
 const BUSY: u16 = 429;
 
-impl Question {
-    pub(super) async fn http(&self) -> Result<Said, String> {
+impl CheckRun {
+    pub(super) async fn http(&self) -> Result<CheckReply, String> {
         let request = self.request()?;
         let host = (&*self.context.host_ip, Protocol::Http1);
         let stream = wrap(self.port().await?, self.spec.tls.as_ref(), host).await?;
@@ -34,7 +34,7 @@ impl Question {
         let success = self.spec.http.as_ref().map_or(&[][..], |http| &http.success);
         let answer = async {
             let response = sender.send_request(request).await.map_err(|error| describe(&error))?;
-            said(response, success).await
+            read_reply(response, success).await
         };
         let mut answer = pin!(answer);
         tokio::select! {
@@ -78,7 +78,7 @@ fn state_of(status: u16, success: &[StatusRange]) -> CheckState {
     }
 }
 
-async fn said(response: Response<Incoming>, success: &[StatusRange]) -> Result<Said, String> {
+async fn read_reply(response: Response<Incoming>, success: &[StatusRange]) -> Result<CheckReply, String> {
     let status = response.status();
     let state = state_of(status.as_u16(), success);
     let mut body = response.into_body();
@@ -91,7 +91,7 @@ async fn said(response: Response<Incoming>, success: &[StatusRange]) -> Result<S
         }
     }
     let text = String::from_utf8_lossy(&read);
-    Ok(Said { state, code: status.as_u16().into(), output: format!("{status}: {}", text.trim()) })
+    Ok(CheckReply { state, code: status.as_u16().into(), output: format!("{status}: {}", text.trim()) })
 }
 
 /// An error of HTTP and what is behind it.

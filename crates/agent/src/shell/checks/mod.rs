@@ -1,4 +1,4 @@
-//! Asks what checks ask: of the ports of an allocation, in the network that it sees, or by a command within a task.
+//! Runs checks: against the ports of an allocation, in the network that it sees, or by a command within a task.
 
 mod grpc;
 mod http;
@@ -19,7 +19,7 @@ use self::port::Port;
 use super::Agent;
 use super::runner::Context;
 use crate::drivers::mock;
-use crate::lifecycle::{CheckAnswer, CheckRef, Event, RunSpec, TaskRef};
+use crate::lifecycle::{CheckRef, CheckResult, Event, RunSpec, TaskRef};
 use crate::paths::AllocPaths;
 
 /// Connections of checks at a time, of all allocations; further ones wait, and their time-out with them.
@@ -28,7 +28,7 @@ const CONNECTIONS_MAX: usize = 256;
 /// Commands of checks at a time, of all allocations; further ones wait, and their time-out with them.
 const SCRIPTS_MAX: usize = 16;
 
-/// The questions under way.
+/// The checks that are running.
 pub(super) struct Checks {
     connections: Arc<Semaphore>,
     scripts: Arc<Semaphore>,
@@ -54,32 +54,32 @@ impl Checks {
     }
 }
 
-/// One question.
-struct Question {
+/// One run of a check.
+struct CheckRun {
     context: Arc<Context>,
     spec: CheckSpec,
     run: RunSpec,
-    place: AllocPaths,
+    paths: AllocPaths,
     /// The task that it is about, or the first of the group.
     task: TaskRef,
 }
 
-/// What an answer says, whenever it came.
-struct Said {
+/// The result of a check, without its time.
+struct CheckReply {
     state: CheckState,
     code: i32,
     output: String,
 }
 
-impl Said {
+impl CheckReply {
     fn critical(output: impl Into<String>) -> Self {
         Self { state: CheckState::Critical, code: 0, output: output.into() }
     }
 }
 
 impl Agent {
-    /// Asks; the answer comes as an event.
-    pub(super) fn ask_check(&mut self, of: CheckRef) {
+    /// Runs a check; the result comes as an event.
+    pub(super) fn run_check(&mut self, of: CheckRef) {
         let now_ns = self.clock.now_ns();
         let Some(alloc) = self.node.alloc(of.alloc) else { return };
         let Some(spec) = alloc.check(of) else { return };
@@ -90,39 +90,39 @@ impl Agent {
         }
         let tasks = &alloc.spec().group.tasks;
         let about = tasks.iter().position(|task| task.name == spec.task).unwrap_or(0);
-        let (context, place) = (self.context.clone(), self.data.place(of.alloc));
+        let (context, paths) = (self.context.clone(), self.data.paths(of.alloc));
         let (spec, run, task) = (spec.clone(), alloc.spec().clone(), alloc.task_ref(about));
         let is_script = spec.kind() == CheckKindSpec::Script;
-        let question = Question { context, spec, run, place, task };
-        let room = if is_script { &self.checks.scripts } else { &self.checks.connections }.clone();
-        let asking = tokio::spawn(async move {
-            // Its room is what bounds all allocations' checks together; what waits for room is not yet late.
-            let Ok(permit) = room.acquire_owned().await else { return };
-            let patience = Duration::from_millis(question.spec.timeout_ms);
-            let said = timeout(patience, question.ask()).await;
+        let check_run = CheckRun { context, spec, run, paths, task };
+        let permits = if is_script { &self.checks.scripts } else { &self.checks.connections }.clone();
+        let running = tokio::spawn(async move {
+            // The permit bounds the checks of all allocations together; the timeout starts only once it is acquired.
+            let Ok(permit) = permits.acquire_owned().await else { return };
+            let patience = Duration::from_millis(check_run.spec.timeout_ms);
+            let reply = timeout(patience, check_run.execute()).await;
             drop(permit);
-            let Said { state, code, output } =
-                said.unwrap_or_else(|_| Said::critical(format!("no answer within {patience:?}")));
-            let at_ns = question.context.clock.now_ns();
-            let answer = CheckAnswer { state, code, output, at_ns };
+            let CheckReply { state, code, output } =
+                reply.unwrap_or_else(|_| CheckReply::critical(format!("no answer within {patience:?}")));
+            let at_ns = check_run.context.clock.now_ns();
+            let answer = CheckResult { state, code, output, at_ns };
             let _ = events.send(Event::Checked(of, answer)).await;
         });
         if is_script {
             self.checks.scripts_of.retain(|_, (_, script)| !script.is_finished());
-            self.checks.scripts_of.insert(of, (task, asking.abort_handle()));
+            self.checks.scripts_of.insert(of, (task, running.abort_handle()));
         }
     }
 
     /// What is known of an allocation's checks.
-    pub(super) fn alloc_checks(&self, asked: &GetAllocChecks) -> Result<AgentOutcome, Refusal> {
-        self.node.checks(&asked.alloc_id).map(AgentOutcome::AllocChecks)
+    pub(super) fn alloc_checks(&self, reply: &GetAllocChecks) -> Result<AgentOutcome, Refusal> {
+        self.node.checks(&reply.alloc_id).map(AgentOutcome::AllocChecks)
     }
 }
 
-impl Question {
-    async fn ask(&self) -> Said {
-        let asked = match self.spec.kind() {
-            CheckKindSpec::Tcp => self.port().await.map(|_| Said {
+impl CheckRun {
+    async fn execute(&self) -> CheckReply {
+        let reply = match self.spec.kind() {
+            CheckKindSpec::Tcp => self.port().await.map(|_| CheckReply {
                 state: CheckState::Passing,
                 code: 0,
                 output: "the port takes connections".to_owned(),
@@ -131,20 +131,20 @@ impl Question {
             CheckKindSpec::Script => self.script().await,
             CheckKindSpec::Grpc => self.grpc().await,
         };
-        asked.unwrap_or_else(Said::critical)
+        reply.unwrap_or_else(CheckReply::critical)
     }
 
     /// Texts of the check with their names replaced, as its task sees them.
     fn replace(&self, texts: &[&str]) -> Result<Vec<String>, String> {
         let equipment = self.context.equipment();
         let host = equipment.host(&self.context.node_id);
-        host.replace(&self.run, self.task.task, &self.place, texts).map_err(|failure| failure.message)
+        host.replace(&self.run, self.task.task, &self.paths, texts).map_err(|failure| failure.message)
     }
 
     /// A connection to the port that it is about.
     async fn port(&self) -> Result<tokio::net::TcpStream, String> {
         let keepers = self.run.group.tasks.iter();
-        let keepers = keepers.map(|task| (task.name.clone(), self.place.keeper_dir(&task.name))).collect();
+        let keepers = keepers.map(|task| (task.name.clone(), self.paths.keeper_dir(&task.name))).collect();
         let port = Port {
             label: self.spec.port.clone(),
             task: self.spec.task.clone(),

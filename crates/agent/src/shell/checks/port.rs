@@ -1,7 +1,7 @@
 //! Connects to a port of an allocation, within the network that its task sees.
 //!
 //! Only the allocation's own ports are reached: those that it was given, and any in a network that is its own. A check
-//! that could name any address would lend the agent's way through the host's network to whoever writes a job file.
+//! that could name any address would give whoever writes a job file the agent's access to the host's network.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -32,8 +32,8 @@ pub(super) struct Port {
 }
 
 /// Where a port is reached.
-enum Found {
-    /// On the host.
+enum PortTarget {
+    /// On an address of the host.
     Host(SocketAddr),
     /// Behind a network of its own.
     Within(File, u16),
@@ -45,11 +45,11 @@ impl Port {
         let label = self.label.clone();
         let found = tokio::task::spawn_blocking(move || self.find());
         let (socket, address) = match found.await.map_err(|_| PANICKED)?? {
-            Found::Host(address) => {
+            PortTarget::Host(address) => {
                 let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
                 (socket.map_err(|error| error.to_string())?, address)
             }
-            Found::Within(network, port) => {
+            PortTarget::Within(network, port) => {
                 let socket = socket_within(network).map_err(|error| format!("make a socket: {error}"))?;
                 (socket, SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
             }
@@ -57,7 +57,7 @@ impl Port {
         socket.connect(address).await.map_err(|error| format!("connect to port {label}: {error}"))
     }
 
-    fn find(&self) -> Result<Found, String> {
+    fn find(&self) -> Result<PortTarget, String> {
         let starts: Vec<(&str, StartRecord)> = self.keepers.iter().filter_map(running).collect();
         if let Some(binding) = self.bindings.iter().find(|binding| binding.label == self.label) {
             for (_, start) in &starts {
@@ -67,14 +67,14 @@ impl Port {
             }
             let address = binding.address(&self.host_ip)?;
             let ip: IpAddr = address.parse().map_err(|error| format!("{address}: {error}"))?;
-            return Ok(Found::Host(SocketAddr::new(ip, number(binding.host_port)?)));
+            return Ok(PortTarget::Host(SocketAddr::new(ip, number(binding.host_port)?)));
         }
         let port: u32 = self.label.parse().map_err(|_| format!("the group has no port {:?}", self.label))?;
         let mut own = starts.iter().filter(|(name, _)| self.task.is_empty() || self.task == *name);
         let Some((_, start)) = own.next() else { return Err("its task does not run".to_owned()) };
         if shares_network(start) {
             let ip: IpAddr = self.host_ip.parse().map_err(|error| format!("{}: {error}", self.host_ip))?;
-            return Ok(Found::Host(SocketAddr::new(ip, number(port)?)));
+            return Ok(PortTarget::Host(SocketAddr::new(ip, number(port)?)));
         }
         within(start, port)
     }
@@ -87,14 +87,14 @@ fn running((name, dir): &(String, PathBuf)) -> Option<(&str, StartRecord)> {
     alive.then_some((name, start))
 }
 
-fn within(start: &StartRecord, port: u32) -> Result<Found, String> {
+fn within(start: &StartRecord, port: u32) -> Result<PortTarget, String> {
     let path = format!("/proc/{}/ns/net", start.pid);
     let network = File::open(&path).map_err(|error| format!("open {path}: {error}"))?;
     // A pid that was taken over meanwhile leads to another network.
     if proc::start_ticks(Pid::from_raw(start.pid)) != Some(start.pid_start_ticks) {
         return Err("its task has just ended".to_owned());
     }
-    Ok(Found::Within(network, number(port)?))
+    Ok(PortTarget::Within(network, number(port)?))
 }
 
 fn shares_network(start: &StartRecord) -> bool {

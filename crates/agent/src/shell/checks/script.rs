@@ -2,26 +2,26 @@
 
 use berth_api::agent::CheckState;
 
-use super::{Question, Said};
+use super::{CheckReply, CheckRun};
 use crate::lifecycle::OUTPUT_BYTES_MAX;
-use crate::shell::execs::{Ended, Plain};
+use crate::shell::execs::{CommandOutput, ExecTarget};
 
 /// Exit code of a warning.
 const WARNING: i32 = 1;
 
-impl Question {
-    pub(super) async fn script(&self) -> Result<Said, String> {
+impl CheckRun {
+    pub(super) async fn script(&self) -> Result<CheckReply, String> {
         let texts: Vec<&str> = self.spec.command.iter().map(String::as_str).collect();
         let command = self.replace(&texts)?;
-        let within = Plain { context: &self.context, run: &self.run, of: self.task, place: &self.place };
+        let within = ExecTarget { context: &self.context, run: &self.run, of: self.task, paths: &self.paths };
         let ended = within.to_the_end(&command, OUTPUT_BYTES_MAX).await;
-        let Ended { code, mut output, complaints } = ended.map_err(|refusal| refusal.text)?;
+        let CommandOutput { code, mut output, complaints } = ended.map_err(|refusal| refusal.text)?;
         let state = match code {
             0 => CheckState::Passing,
             WARNING => CheckState::Warning,
             _ => CheckState::Critical,
         };
         output.extend(complaints);
-        Ok(Said { state, code, output: String::from_utf8_lossy(&output).trim().to_owned() })
+        Ok(CheckReply { state, code, output: String::from_utf8_lossy(&output).trim().to_owned() })
     }
 }

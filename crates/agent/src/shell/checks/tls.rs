@@ -1,4 +1,4 @@
-//! TLS for checks: by the host's root certificates, or by any certificate where the job says that none is looked at.
+//! TLS for checks: by the host's root certificates, or any certificate where the job turns verification off.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -15,10 +15,10 @@ use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertS
 
 use crate::failure::PANICKED;
 
-/// What a check talks over.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+/// The connection that a check uses.
+pub(super) trait CheckStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> CheckStream for T {}
 
 /// The protocol that is spoken within.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(super) async fn wrap(
     stream: TcpStream,
     tls: Option<&TlsCheckSpec>,
     (host, protocol): (&str, Protocol),
-) -> Result<Box<dyn Stream>, String> {
+) -> Result<Box<dyn CheckStream>, String> {
     let Some(tls) = tls else { return Ok(Box::new(stream)) };
     let name = if tls.server_name.is_empty() { host } else { &tls.server_name };
     let server = match name.parse::<IpAddr>() {

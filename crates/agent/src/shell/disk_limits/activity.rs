@@ -6,7 +6,7 @@
 //! has to take from its output pipes, and what others write with a descriptor that they were passed, does not show: so all are
 //! measured from time to time whether they have run or not.
 
-use super::Limited;
+use super::LimitedAlloc;
 use crate::cgroups::{self, CpuAccount};
 use crate::keeper::plan::StartRecord;
 use crate::lifecycle::TaskRef;
@@ -24,14 +24,14 @@ pub(super) struct Activity {
 impl Activity {
     /// Reads the counters of an allocation that is about to be measured, of which that much was known `before`. None where others
     /// than containers may write to its files, as processes of the host: what these use may be spent for them elsewhere.
-    pub(super) fn begin(limited: &Limited, place: &AllocPaths, before: Option<Self>) -> Option<Self> {
+    pub(super) fn begin(limited: &LimitedAlloc, paths: &AllocPaths, before: Option<Self>) -> Option<Self> {
         let writers = limited.writers.as_ref()?;
         let counters: Vec<CpuTime> = match before {
             Some(before) if before.writers == *writers => {
                 before.counters.into_iter().map(|(counter, _)| counter).collect()
             }
             _ => {
-                let find = |of: &TaskRef| counter(*of, limited, place);
+                let find = |of: &TaskRef| counter(*of, limited, paths);
                 writers.iter().map(find).collect::<Option<_>>()?
             }
         };
@@ -44,7 +44,7 @@ impl Activity {
     }
 
     /// Whether it counts for all that may write to the files of this allocation now.
-    pub(super) fn covers(&self, limited: &Limited) -> bool {
+    pub(super) fn covers(&self, limited: &LimitedAlloc) -> bool {
         limited.writers.as_ref() == Some(&self.writers)
     }
 
@@ -54,9 +54,9 @@ impl Activity {
     }
 }
 
-fn counter(of: TaskRef, limited: &Limited, place: &AllocPaths) -> Option<CpuTime> {
+fn counter(of: TaskRef, limited: &LimitedAlloc, paths: &AllocPaths) -> Option<CpuTime> {
     let task = limited.group.tasks.get(usize::from(of.task))?;
-    let start = StartRecord::read(&place.keeper_dir(&task.name)).ok().flatten()?;
+    let start = StartRecord::read(&paths.keeper_dir(&task.name)).ok().flatten()?;
     account(&start).filter(|_| start.attempt == of.attempt).map(|account| CpuTime::of(&account))
 }
 

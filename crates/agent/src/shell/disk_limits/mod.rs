@@ -11,8 +11,8 @@
 //! files all day.
 
 mod activity;
-mod idle;
-mod known;
+mod measure_state;
+mod measured;
 mod round;
 #[cfg(test)]
 mod tests;
@@ -26,9 +26,9 @@ use std::time::{Duration, Instant};
 use berth_api::agent::{AllocId, GroupSpec};
 use tokio::sync::mpsc;
 
-use self::idle::Idle;
-use self::known::PART_OF_TIME;
-use self::round::{Round, Stopped};
+use self::measure_state::MeasureState;
+use self::measured::PART_OF_TIME;
+use self::round::{AgentStopped, MeasureRound};
 use super::Agent;
 use super::data_dir::DataDir;
 use crate::lifecycle::{Alloc, Event, TaskRef};
@@ -39,36 +39,36 @@ const EVERY: Duration = Duration::from_secs(10);
 /// How often also those are measured whose tasks have not run since.
 const QUIET_EVERY: Duration = Duration::from_secs(60);
 
-/// How often free space is looked at while nobody is near its limit, and once somebody is. What is written meanwhile shows
+/// How often free space is checked while nobody is near its limit, and once somebody is. What is written meanwhile shows
 /// only then.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-const LOOK_EVERY_MIN: Duration = Duration::from_millis(25);
+const CHECK_EVERY: Duration = Duration::from_millis(250);
+const CHECK_EVERY_MIN: Duration = Duration::from_millis(25);
 
 /// How old the list of allocations may be though no event has changed any.
 const LISTED_EVERY: Duration = Duration::from_secs(1);
 
-/// What was measured, and when to look again.
+/// What was measured, and when to measure again.
 pub(super) struct DiskLimits {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     /// Those that have a limit.
-    list: Arc<[Limited]>,
+    list: Arc<[LimitedAlloc]>,
     listed_at: Instant,
     /// Something may have changed since.
     is_stale: bool,
 }
 
-/// With the thread that looks.
-struct Shared {
-    /// None while one does.
-    idle: Mutex<Option<Idle>>,
+/// Shared with the thread that measures.
+struct SharedState {
+    /// None while a round is running.
+    idle: Mutex<Option<MeasureState>>,
     held_bytes: AtomicU64,
-    /// How long after a look at free space the next one is, in milliseconds.
-    look_after_ms: AtomicU64,
+    /// The interval between checks of free space, in milliseconds.
+    check_after_ms: AtomicU64,
 }
 
 /// An allocation that has a limit.
 #[derive(Debug, Clone)]
-struct Limited {
+struct LimitedAlloc {
     alloc: AllocId,
     group: Arc<GroupSpec>,
     limit_mb: u32,
@@ -80,7 +80,7 @@ struct Limited {
     writers: Option<Vec<TaskRef>>,
 }
 
-impl Limited {
+impl LimitedAlloc {
     /// None of one that has no files, as what waits to begin. Tasks that are only pretended write nothing.
     fn of(alloc: &Alloc) -> Option<Self> {
         let spec = alloc.spec();
@@ -103,10 +103,10 @@ impl Limited {
 impl Default for DiskLimits {
     fn default() -> Self {
         let now = Instant::now();
-        let shared = Shared {
-            idle: Mutex::new(Some(Idle::new(now))),
+        let shared = SharedState {
+            idle: Mutex::new(Some(MeasureState::new(now))),
             held_bytes: AtomicU64::new(0),
-            look_after_ms: AtomicU64::new(millis(LOOK_EVERY)),
+            check_after_ms: AtomicU64::new(millis(CHECK_EVERY)),
         };
         Self { shared: Arc::new(shared), list: Arc::default(), listed_at: now, is_stale: true }
     }
@@ -123,17 +123,17 @@ impl DiskLimits {
         self.is_stale = true;
     }
 
-    /// When to look at free space next.
-    fn next_look(&self) -> tokio::time::Instant {
-        let after = Duration::from_millis(self.shared.look_after_ms.load(Ordering::Relaxed));
+    /// When to check free space next.
+    fn next_check(&self) -> tokio::time::Instant {
+        let after = Duration::from_millis(self.shared.check_after_ms.load(Ordering::Relaxed));
         tokio::time::Instant::now() + after
     }
 
     /// Those that have a limit; the same list as before if they are the same.
-    fn list<'a>(&mut self, allocs: impl Iterator<Item = &'a Alloc>) -> Arc<[Limited]> {
+    fn list<'a>(&mut self, allocs: impl Iterator<Item = &'a Alloc>) -> Arc<[LimitedAlloc]> {
         let now = Instant::now();
         if self.is_stale || now >= self.listed_at + LISTED_EVERY {
-            let list: Vec<Limited> = allocs.filter_map(Limited::of).collect();
+            let list: Vec<LimitedAlloc> = allocs.filter_map(LimitedAlloc::of).collect();
             let is_same = self.list.len() == list.len()
                 && self.list.iter().zip(&list).all(|(before, now)| before.is_same(now));
             if !is_same {
@@ -145,43 +145,43 @@ impl DiskLimits {
     }
 }
 
-impl Shared {
+impl SharedState {
     /// Begins, unless that has begun.
-    fn begin(&self) -> Option<Idle> {
+    fn begin(&self) -> Option<MeasureState> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// A look has ended; with the agent, or by a fault: limits are enforced after that as before it.
-    fn on_looked(&self, looked: std::thread::Result<Result<(), Stopped>>, idle: Idle) {
-        match looked {
+    fn on_checked(&self, outcome: std::thread::Result<Result<(), AgentStopped>>, idle: MeasureState) {
+        match outcome {
             Ok(Ok(())) => {
                 let held = idle.known.values().map(|known| known.bytes).sum();
                 self.held_bytes.store(held, Ordering::Relaxed);
                 self.end(idle);
             }
-            Ok(Err(Stopped)) => {}
+            Ok(Err(AgentStopped)) => {}
             Err(_) => {
                 tracing::error!("a measurement of disk use failed: everything is measured again");
-                self.end(Idle::new(Instant::now()));
+                self.end(MeasureState::new(Instant::now()));
             }
         }
     }
 
-    fn end(&self, idle: Idle) {
-        self.look_after_ms.store(millis(idle.look_after(Instant::now())), Ordering::Relaxed);
+    fn end(&self, idle: MeasureState) {
+        self.check_after_ms.store(millis(idle.check_after(Instant::now())), Ordering::Relaxed);
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(idle);
     }
 }
 
 impl Agent {
-    /// A task has started, and may write what its allocation has left before free space is looked at again.
-    pub(super) fn look_at_disk_soon(&mut self) {
-        self.disk_look_at = self.disk_look_at.min(tokio::time::Instant::now() + LOOK_EVERY_MIN);
+    /// A task has started, and may write what its allocation has left before free space is checked again.
+    pub(super) fn check_disk_soon(&mut self) {
+        self.disk_check_at = self.disk_check_at.min(tokio::time::Instant::now() + CHECK_EVERY_MIN);
     }
 
     /// Measures what has to be, if it is time.
     pub(super) fn check_disk(&mut self) {
-        self.disk_look_at = self.disk_limits.next_look();
+        self.disk_check_at = self.disk_limits.next_check();
         let limited = self.disk_limits.list(self.node.allocs());
         if limited.is_empty() {
             return;
@@ -190,19 +190,19 @@ impl Agent {
         let Some(mut idle) = shared.begin() else { return };
         let (data, events) = (self.data.clone(), self.context.events.clone());
         tokio::task::spawn_blocking(move || {
-            let looked = catch_unwind(AssertUnwindSafe(|| look(&mut idle, &limited, &data, &events)));
-            shared.on_looked(looked, idle);
+            let outcome = catch_unwind(AssertUnwindSafe(|| run_round(&mut idle, &limited, &data, &events)));
+            shared.on_checked(outcome, idle);
         });
     }
 }
 
 /// Looks at free space, and measures who may have passed its limit.
-fn look(
-    idle: &mut Idle,
-    limited: &Arc<[Limited]>,
+fn run_round(
+    idle: &mut MeasureState,
+    limited: &Arc<[LimitedAlloc]>,
     data: &DataDir,
     events: &mpsc::Sender<Event>,
-) -> Result<(), Stopped> {
+) -> Result<(), AgentStopped> {
     let now = Instant::now();
     // Where that cannot be found out, only the time counts.
     let free_bytes = free_bytes(data.path()).unwrap_or(u64::MAX);
@@ -210,8 +210,8 @@ fn look(
         return Ok(());
     }
     let due = idle.due(limited, free_bytes, now);
-    let mut round = Round::new(idle, &due, free_bytes, events);
-    due.these.iter().try_for_each(|limited| round.measure(limited, &data.place(limited.alloc)))?;
+    let mut round = MeasureRound::new(idle, &due, free_bytes, events);
+    due.these.iter().try_for_each(|limited| round.measure(limited, &data.paths(limited.alloc)))?;
     if due.is_all {
         idle.all_at = Instant::now() + EVERY.max(now.elapsed() * PART_OF_TIME);
     }

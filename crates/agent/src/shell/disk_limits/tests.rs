@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use berth_api::agent::{AllocId, GroupSpec};
 
 use super::activity::Activity;
-use super::idle::{Due, Idle};
-use super::known::{Known, Measured, TOLERATED_BYTES_MIN};
-use super::round::Stopped;
-use super::{DiskLimits, EVERY, LOOK_EVERY, LOOK_EVERY_MIN, Limited, QUIET_EVERY};
+use super::measure_state::{DueAllocs, MeasureState};
+use super::measured::{MeasuredAlloc, Measurement, TOLERATED_BYTES_MIN};
+use super::round::AgentStopped;
+use super::{CHECK_EVERY, CHECK_EVERY_MIN, DiskLimits, EVERY, LimitedAlloc, QUIET_EVERY};
 use crate::alloc_dir::size::Size;
 use crate::cgroups::{Cgroup, CpuAccount};
 use crate::lifecycle::TaskRef;
@@ -20,8 +20,8 @@ use crate::shell::usage::CpuTime;
 
 const MIB: u64 = 1 << 20;
 
-fn at(at: Instant, took_ms: u64) -> Measured {
-    Measured { at, took: Duration::from_millis(took_ms) }
+fn at(at: Instant, took_ms: u64) -> Measurement {
+    Measurement { at, took: Duration::from_millis(took_ms) }
 }
 
 fn id(number: u8) -> AllocId {
@@ -33,13 +33,13 @@ fn writer(alloc: AllocId) -> TaskRef {
 }
 
 /// One with a limit of 10 MiB that began empty.
-fn limited(alloc: AllocId) -> Limited {
+fn limited(alloc: AllocId) -> LimitedAlloc {
     let group = Arc::new(GroupSpec::default());
-    Limited { alloc, group, limit_mb: 10, inherits: false, cleans_up: false, writers: None }
+    LimitedAlloc { alloc, group, limit_mb: 10, inherits: false, cleans_up: false, writers: None }
 }
 
-fn idle(known: &[(AllocId, Known)], free_bytes: Option<u64>) -> Idle {
-    let mut idle = Idle::new(Instant::now());
+fn idle(known: &[(AllocId, MeasuredAlloc)], free_bytes: Option<u64>) -> MeasureState {
+    let mut idle = MeasureState::new(Instant::now());
     idle.all_at += Duration::from_secs(3_600);
     idle.known = known.iter().copied().collect();
     idle.free_bytes = free_bytes;
@@ -47,18 +47,18 @@ fn idle(known: &[(AllocId, Known)], free_bytes: Option<u64>) -> Idle {
     idle
 }
 
-fn ids(due: &Due) -> Vec<AllocId> {
+fn ids(due: &DueAllocs) -> Vec<AllocId> {
     due.these.iter().map(|limited| limited.alloc).collect()
 }
 
 #[test]
 fn who_may_have_passed_its_limit_is_measured_and_nobody_else() {
     let [near, far, new, heir] = [1, 2, 3, 4].map(id);
-    let limited = |allocs: &[AllocId]| -> Arc<[Limited]> {
-        allocs.iter().map(|alloc| Limited { inherits: *alloc == heir, ..limited(*alloc) }).collect()
+    let limited = |allocs: &[AllocId]| -> Arc<[LimitedAlloc]> {
+        allocs.iter().map(|alloc| LimitedAlloc { inherits: *alloc == heir, ..limited(*alloc) }).collect()
     };
     let (free, now) = (100 * MIB, Instant::now());
-    let known = |taken: u64| Known::new(Size::Bytes(taken * MIB), 10, 0, free, at(now, 0));
+    let known = |taken: u64| MeasuredAlloc::new(Size::Bytes(taken * MIB), 10, 0, free, at(now, 0));
     let mut idle = idle(&[(near, known(9)), (far, known(2))], None);
     let mut due = |allocs: &[AllocId], free| {
         let due = idle.due(&limited(allocs), free, now);
@@ -86,18 +86,18 @@ fn who_may_have_passed_its_limit_is_measured_and_nobody_else() {
     assert_eq!((all.these.len(), all.suspects, all.is_all), (2, 0, true));
     assert_eq!(idle.due(&limited(&both), 0, now).suspects, 2);
     // One that is ended for it is not looked at again before all are.
-    assert!(!Known::reported(Size::Bytes(11 * MIB), at(now, 0)).may_have_passed(1));
+    assert!(!MeasuredAlloc::reported(Size::Bytes(11 * MIB), at(now, 0)).may_have_passed(1));
 }
 
 #[test]
 fn one_at_its_limit_that_writes_nothing_is_not_measured_over_and_over() {
     let now = Instant::now();
-    let full = Known::new(Size::Bytes(10 * MIB), 10, 0, 100 * MIB, at(now, 400));
+    let full = MeasuredAlloc::new(Size::Bytes(10 * MIB), 10, 0, 100 * MIB, at(now, 400));
     assert!(!full.may_have_passed(100 * MIB) && full.may_have_passed(100 * MIB - 1));
 }
 
 /// Containers that have counters below `dir`, each measured with 9 of its 10 MiB taken while 100 GiB were free.
-fn containers(dir: &Path, count: u8, now: Instant) -> (Idle, Arc<[Limited]>) {
+fn containers(dir: &Path, count: u8, now: Instant) -> (MeasureState, Arc<[LimitedAlloc]>) {
     let (mut activity, mut all) = (BTreeMap::new(), Vec::new());
     for number in 0..count {
         let (alloc, cgroup) = (id(number), dir.join(number.to_string()));
@@ -106,9 +106,9 @@ fn containers(dir: &Path, count: u8, now: Instant) -> (Idle, Arc<[Limited]>) {
         let account = CpuAccount { cgroup: Cgroup::at(cgroup), version: 1 };
         let counters = vec![CpuTime::of(&account)];
         activity.insert(alloc, Activity::of(vec![writer(alloc)], counters).expect("it counts"));
-        all.push(Limited { writers: Some(vec![writer(alloc)]), ..limited(alloc) });
+        all.push(LimitedAlloc { writers: Some(vec![writer(alloc)]), ..limited(alloc) });
     }
-    let known = Known::new(Size::Bytes(9 * MIB), 10, 0, FREE, at(now, 1));
+    let known = MeasuredAlloc::new(Size::Bytes(9 * MIB), 10, 0, FREE, at(now, 1));
     let known: Vec<_> = (0..count).map(|number| (id(number), known)).collect();
     let mut idle = idle(&known, Some(FREE));
     idle.activity = activity;
@@ -161,7 +161,7 @@ fn activity_of_the_gone(dir: &Path) -> Activity {
 fn what_counters_do_not_cover_is_measured_whether_it_has_run_or_not() {
     let (dir, now) = (tempfile::tempdir().expect("a directory"), Instant::now());
     let (mut idle, all) = containers(dir.path(), 4, now);
-    let mut changed: Vec<Limited> = all.to_vec();
+    let mut changed: Vec<LimitedAlloc> = all.to_vec();
     // Another start of its task, a second task, and one that is being started, of which nobody knows what it writes.
     changed[1].writers = Some(vec![TaskRef { attempt: 2, ..writer(id(1)) }]);
     changed[2].writers = Some(vec![writer(id(2)), TaskRef { task: 1, ..writer(id(2)) }]);
@@ -205,17 +205,17 @@ fn counters_are_read_no_oftener_than_is_worth_it() {
 #[test]
 fn a_look_has_nothing_to_do_while_nobody_is_near_its_limit_and_nobody_comes() {
     let (alloc, now) = (id(1), Instant::now());
-    let known = Known::new(Size::Bytes(8 * MIB), 10, 0, 100 * MIB, at(now, 0));
+    let known = MeasuredAlloc::new(Size::Bytes(8 * MIB), 10, 0, 100 * MIB, at(now, 0));
     let (mut idle, all) = (idle(&[(alloc, known)], None), Arc::from([limited(alloc)]));
     assert!(!idle.is_calm(&all, 100 * MIB, now), "the first look is none");
     idle.due(&all, 100 * MIB, now);
     idle.settle();
     assert!(idle.is_calm(&all, 98 * MIB, now) && !idle.is_calm(&all, 98 * MIB - 1, now));
     assert_eq!(idle.free_bytes, Some(98 * MIB));
-    let others: Arc<[Limited]> = Arc::from([limited(alloc), limited(id(2))]);
+    let others: Arc<[LimitedAlloc]> = Arc::from([limited(alloc), limited(id(2))]);
     assert!(!idle.is_calm(&others, 100 * MIB, now), "somebody has come");
     assert!(!idle.is_calm(&all, 100 * MIB, now + Duration::from_secs(4_000)), "all are due");
-    idle.known.insert(alloc, Known::unmeasured(None, at(now, 0)));
+    idle.known.insert(alloc, MeasuredAlloc::unmeasured(None, at(now, 0)));
     idle.settle();
     assert!(!idle.is_calm(&all, u64::MAX - 1, now), "it could not be measured");
 }
@@ -226,7 +226,7 @@ fn minute_beside(written: u64) -> (u32, u64) {
     let begun = Instant::now();
     let took = Duration::from_millis(400);
     let room_at = |ms: u64| (1 << 40) - written / 1_000 * ms;
-    let measured = |ms| Known::new(Size::Bytes(499 * MIB), 500, 0, room_at(ms), at(begun, 0));
+    let measured = |ms| MeasuredAlloc::new(Size::Bytes(499 * MIB), 500, 0, room_at(ms), at(begun, 0));
     let (mut known, mut times, mut unseen, mut ms) = (measured(0), 0, 0, 0);
     known.measured.took = took;
     while ms < 60_000 {
@@ -234,7 +234,7 @@ fn minute_beside(written: u64) -> (u32, u64) {
         if known.may_have_passed(room_at(ms)) && known.due_at(room_at(ms)) <= now {
             times += 1;
             unseen = unseen.max(known.alarm_at_free_bytes - room_at(ms));
-            known = Known { measured: Measured { at: now, took }, ..measured(ms) };
+            known = MeasuredAlloc { measured: Measurement { at: now, took }, ..measured(ms) };
             ms += 400;
         }
         ms += 25;
@@ -259,32 +259,33 @@ fn what_takes_long_to_measure_is_measured_the_oftener_the_more_it_may_have_writt
 #[test]
 fn what_cannot_be_measured_is_tried_more_and_more_rarely() {
     let now = Instant::now();
-    let mut known = Known::unmeasured(None, at(now, 0));
+    let mut known = MeasuredAlloc::unmeasured(None, at(now, 0));
     let mut pauses = Vec::new();
     for _ in 0..20 {
         assert!(known.may_have_passed(u64::MAX));
         pauses.push(known.due_at(u64::MAX) - now);
-        known = Known::unmeasured(Some(&known), at(now, 0));
+        known = MeasuredAlloc::unmeasured(Some(&known), at(now, 0));
     }
-    assert_eq!(pauses[..2], [LOOK_EVERY_MIN * 2, LOOK_EVERY_MIN * 4]);
+    assert_eq!(pauses[..2], [CHECK_EVERY_MIN * 2, CHECK_EVERY_MIN * 4]);
     assert!(pauses.is_sorted() && pauses[19] == EVERY, "{pauses:?}");
-    assert_eq!(known.look_after(0, now), EVERY);
+    assert_eq!(known.check_after(0, now), EVERY);
     // Nor is what takes long to find out.
-    assert_eq!(Known::unmeasured(None, at(now, 1_000)).due_at(0) - now, Duration::from_secs(50));
+    assert_eq!(MeasuredAlloc::unmeasured(None, at(now, 1_000)).due_at(0) - now, Duration::from_secs(50));
 }
 
 #[test]
 fn what_cleans_up_is_measured_first_and_may_take_as_much_again() {
     let (alloc, now) = (id(1), Instant::now());
-    let known = [(alloc, Known::reported(Size::Bytes(60 * MIB), at(now, 0)))];
+    let known = [(alloc, MeasuredAlloc::reported(Size::Bytes(60 * MIB), at(now, 0)))];
     let mut idle = idle(&known, Some(100 * MIB));
-    let limited = || -> Arc<[Limited]> { Arc::from([Limited { cleans_up: true, ..limited(alloc) }]) };
+    let limited =
+        || -> Arc<[LimitedAlloc]> { Arc::from([LimitedAlloc { cleans_up: true, ..limited(alloc) }]) };
     assert_eq!(idle.due(&limited(), 100 * MIB, now).these.len(), 1);
     // What cannot be counted is not counted again at once.
-    idle.known.insert(alloc, Known::unmeasured(None, at(now, 2_000)));
+    idle.known.insert(alloc, MeasuredAlloc::unmeasured(None, at(now, 2_000)));
     assert_eq!(idle.due(&limited(), 100 * MIB, now).these.len(), 0);
     idle.left.insert(alloc, 60 * MIB);
-    idle.known.insert(alloc, Known::new(Size::Bytes(60 * MIB), 10, 60 * MIB, 100 * MIB, at(now, 0)));
+    idle.known.insert(alloc, MeasuredAlloc::new(Size::Bytes(60 * MIB), 10, 60 * MIB, 100 * MIB, at(now, 0)));
     assert_eq!(idle.due(&limited(), 90 * MIB, now).these.len(), 0);
     assert_eq!(idle.due(&limited(), 90 * MIB - 1, now).these.len(), 1);
     assert!(idle.due(&Arc::default(), 90 * MIB, now).these.is_empty() && idle.left.is_empty());
@@ -294,13 +295,13 @@ fn what_cleans_up_is_measured_first_and_may_take_as_much_again() {
 fn the_nearer_one_is_to_its_limit_the_sooner_it_is_looked_at() {
     let (alloc, now) = (id(1), Instant::now());
     let after = |taken: u64, took_ms, free: u64| {
-        let known = Known::new(Size::Bytes(taken << 20), 1_024, 0, 1 << 40, at(now, took_ms));
-        idle(&[(alloc, known)], Some(free)).look_after(now)
+        let known = MeasuredAlloc::new(Size::Bytes(taken << 20), 1_024, 0, 1 << 40, at(now, took_ms));
+        idle(&[(alloc, known)], Some(free)).check_after(now)
     };
     let full = 1 << 40;
-    assert_eq!([after(0, 0, full), after(512, 0, full)], [LOOK_EVERY; 2]);
+    assert_eq!([after(0, 0, full), after(512, 0, full)], [CHECK_EVERY; 2]);
     assert!(after(800, 0, full) < after(700, 0, full));
-    assert_eq!([after(1_020, 0, full), after(2_000, 0, full)], [LOOK_EVERY_MIN; 2]);
+    assert_eq!([after(1_020, 0, full), after(2_000, 0, full)], [CHECK_EVERY_MIN; 2]);
     let beyond = full - 5 * MIB;
     assert_eq!(after(1_020, 50, beyond), Duration::from_millis(100), "it would not be measured before");
 }
@@ -310,9 +311,9 @@ fn limits_are_enforced_after_a_measurement_has_failed() {
     let shared = DiskLimits::default().shared;
     let idle = shared.begin().expect("none goes on");
     assert!(shared.begin().is_none(), "one at a time");
-    shared.on_looked(Err(Box::new("a fault")), idle);
+    shared.on_checked(Err(Box::new("a fault")), idle);
     let again = shared.begin().expect("it begins again");
     assert!(again.known.is_empty(), "everything is measured");
-    shared.on_looked(Ok(Err(Stopped)), again);
+    shared.on_checked(Ok(Err(AgentStopped)), again);
     assert!(shared.begin().is_none(), "the agent is gone");
 }

@@ -17,7 +17,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::terminal::Terminal;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::keeper::exec::plan::{ExecPlan, ExecReport, ExecStage};
 use crate::shell::socket_dir::SocketDir;
 
@@ -164,13 +164,13 @@ impl Helper {
     }
 }
 
-/// Why the process ended before it said anything.
+/// Why the process ended before it wrote anything.
 async fn complaint(status: ExitStatus, stderr: Option<&mut ChildStderr>) -> String {
-    let mut said = Vec::new();
+    let mut complaint = Vec::new();
     if let Some(stderr) = stderr {
-        let _ = stderr.take(COMPLAINT_BYTES_MAX).read_to_end(&mut said).await;
+        let _ = stderr.take(COMPLAINT_BYTES_MAX).read_to_end(&mut complaint).await;
     }
-    format!("{status}: {}", String::from_utf8_lossy(&said).trim())
+    format!("{status}: {}", String::from_utf8_lossy(&complaint).trim())
 }
 
 fn lost(why: impl std::fmt::Display) -> Refusal {

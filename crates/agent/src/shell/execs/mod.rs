@@ -1,4 +1,4 @@
-//! Commands that people run within tasks, by way of the server.
+//! Commands that users run within tasks (`exec`), relayed by the server.
 
 mod helper;
 mod output;
@@ -15,10 +15,10 @@ use berth_api::agent::{
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
-pub(super) use self::output::Ended;
-pub(super) use self::run::Plain;
+pub(super) use self::output::CommandOutput;
+pub(super) use self::run::ExecTarget;
 use self::run::{Command, Streams};
-use self::streams::{Input, Teller};
+use self::streams::{ExecReply, Input};
 use super::Agent;
 use super::reads::permits;
 use crate::lifecycle::TaskRef;
@@ -29,23 +29,23 @@ const EXECS_MAX: usize = 32;
 /// The commands under way, by their request's number.
 #[derive(Default)]
 pub(super) struct Execs {
-    running: BTreeMap<u64, Exec>,
+    running: BTreeMap<u64, RunningExec>,
 }
 
-struct Exec {
+struct RunningExec {
     of: TaskRef,
     task: String,
     streams: Arc<Streams>,
-    teller: Teller,
+    reply: ExecReply,
     future: AbortHandle,
 }
 
 impl Execs {
     fn insert(&mut self, command: Command) {
-        let (of, task, streams, teller) =
-            (command.of, command.start.task.clone(), command.streams.clone(), command.teller.clone());
+        let (of, task, streams, reply) =
+            (command.of, command.start.task.clone(), command.streams.clone(), command.reply.clone());
         let future = tokio::spawn(command.run()).abort_handle();
-        self.running.insert(teller.request, Exec { of, task, streams, teller, future });
+        self.running.insert(reply.request, RunningExec { of, task, streams, reply, future });
     }
 
     fn on_order(&mut self, request: u64, order: &ExecControl) {
@@ -81,7 +81,7 @@ impl Execs {
     fn end(&mut self, request: u64, refusal: Refusal) {
         if let Some(exec) = self.running.remove(&request) {
             exec.future.abort();
-            tokio::spawn(async move { exec.teller.tell(ExecEvent::Refused(refusal)).await });
+            tokio::spawn(async move { exec.reply.tell(ExecEvent::Refused(refusal)).await });
         }
     }
 
@@ -109,8 +109,8 @@ impl Streams {
             ExecStream::Stdout => &self.stdout,
             ExecStream::Stderr => &self.stderr,
         };
-        let room = Semaphore::MAX_PERMITS - semaphore.available_permits();
-        semaphore.add_permits(permits(credit.bytes).min(room));
+        let headroom = Semaphore::MAX_PERMITS - semaphore.available_permits();
+        semaphore.add_permits(permits(credit.bytes).min(headroom));
     }
 }
 
@@ -128,16 +128,16 @@ impl Agent {
 
     fn start_exec(&mut self, request: u64, start: ExecStart) {
         let Some(up) = self.up.as_ref().map(|up| up.replies.clone()) else { return };
-        let teller = Teller { request, up };
-        match self.command(start, &teller) {
+        let reply = ExecReply { request, up };
+        match self.command(start, &reply) {
             Ok(command) => self.execs.insert(command),
             Err(refusal) => {
-                tokio::spawn(async move { teller.tell(ExecEvent::Refused(refusal)).await });
+                tokio::spawn(async move { reply.tell(ExecEvent::Refused(refusal)).await });
             }
         }
     }
 
-    fn command(&mut self, start: ExecStart, teller: &Teller) -> Result<Command, Refusal> {
+    fn command(&mut self, start: ExecStart, reply: &ExecReply) -> Result<Command, Refusal> {
         let invalid = |text| Refusal::new(RefusalKind::Invalid, text);
         let program = start.command.first().filter(|program| !program.is_empty());
         let program = program.ok_or_else(|| invalid("there is no command to run"))?;
@@ -151,9 +151,9 @@ impl Agent {
         let run = run.ok_or_else(|| invalid("the allocation has just ended"))?;
         tracing::info!(alloc = %of.alloc, task = start.task, program, tty = start.tty, "runs a command within a task");
         let streams = Arc::new(Streams::new(start.credit_bytes));
-        let (context, place, teller) = (self.context.clone(), self.data.place(of.alloc), teller.clone());
+        let (context, paths, reply) = (self.context.clone(), self.data.paths(of.alloc), reply.clone());
         let task = run.group.tasks[usize::from(of.task)].name.clone();
         let start = ExecStart { task, ..start };
-        Ok(Command { context, of, run, place, start, streams, teller })
+        Ok(Command { context, of, run, paths, start, streams, reply })
     }
 }

@@ -10,10 +10,10 @@ use berth_api::agent::{
 use tokio::sync::{Semaphore, watch};
 
 use super::helper::{Helper, Listener};
-use super::streams::{Input, Sink, Source, Teller};
+use super::streams::{ExecReply, Input, InputSink, OutputSource};
 use super::terminal::Terminal;
 use crate::drivers::{Launch, mock};
-use crate::failure::{Doing, Failure, PANICKED};
+use crate::failure::{Failure, FailureContext, PANICKED};
 use crate::keeper::container::{BUNDLE, CONFIG_FILE, private_dir};
 use crate::keeper::exec::plan::ExecPlan;
 use crate::keeper::exec::process_json;
@@ -42,16 +42,16 @@ pub(super) struct Command {
     pub(super) context: Arc<Context>,
     pub(super) of: TaskRef,
     pub(super) run: RunSpec,
-    pub(super) place: AllocPaths,
+    pub(super) paths: AllocPaths,
     pub(super) start: ExecStart,
     pub(super) streams: Arc<Streams>,
-    pub(super) teller: Teller,
+    pub(super) reply: ExecReply,
 }
 
 /// What a command is connected to.
-struct Ends {
-    sink: Sink,
-    sources: Vec<Source>,
+struct CommandIo {
+    sink: InputSink,
+    sources: Vec<OutputSource>,
     terminal: Option<Terminal>,
 }
 
@@ -69,12 +69,12 @@ impl Command {
             Ok(exit_code) => ExecEvent::Exited(ExecExited { exit_code }),
             Err(refusal) => ExecEvent::Refused(refusal),
         };
-        self.teller.tell(news).await;
+        self.reply.tell(news).await;
     }
 
     async fn to_the_end(&self) -> Result<i32, Refusal> {
         let (mut helper, ends) = self.begin().await?;
-        self.teller.allow_input(EXEC_STDIN_BYTES_MAX).await;
+        self.reply.allow_input(EXEC_STDIN_BYTES_MAX).await;
         let (ended, has_ended) = watch::channel(false);
         let end = async {
             let end = helper.exited().await;
@@ -84,27 +84,27 @@ impl Command {
         let Streams { input, size, .. } = &*self.streams;
         tokio::select! {
             (end, ()) = async { tokio::join!(end, self.drain(ends.sources, has_ended)) } => end,
-            never = ends.sink.feed(input, &self.teller) => match never {},
+            never = ends.sink.feed(input, &self.reply) => match never {},
             never = resize(ends.terminal, size.subscribe()) => match never {},
         }
     }
 
-    async fn drain(&self, sources: Vec<Source>, ended: watch::Receiver<bool>) {
+    async fn drain(&self, sources: Vec<OutputSource>, ended: watch::Receiver<bool>) {
         let (mut stdout, mut stderr) = (None, None);
         for source in sources {
-            let slot = if matches!(source, Source::Stderr(_)) { &mut stderr } else { &mut stdout };
+            let slot = if matches!(source, OutputSource::Stderr(_)) { &mut stderr } else { &mut stdout };
             *slot = Some(source);
         }
-        let drain = async |source: Option<Source>, credit| {
+        let drain = async |source: Option<OutputSource>, credit| {
             if let Some(source) = source {
-                source.drain(credit, ended.clone(), &self.teller).await;
+                source.drain(credit, ended.clone(), &self.reply).await;
             }
         };
         tokio::join!(drain(stdout, &self.streams.stdout), drain(stderr, &self.streams.stderr));
     }
 
-    async fn begin(&self) -> Result<(Helper, Ends), Refusal> {
-        let within = Plain { context: &self.context, run: &self.run, of: self.of, place: &self.place };
+    async fn begin(&self) -> Result<(Helper, CommandIo), Refusal> {
+        let within = ExecTarget { context: &self.context, run: &self.run, of: self.of, paths: &self.paths };
         let mut run = within.resolve(&self.start.command, self.start.tty).await?;
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let dir = self.keeper_dir();
@@ -123,12 +123,12 @@ impl Command {
             Console::Made(terminal) => Some(terminal),
             Console::Awaited(listener) => Some(listener.terminal().await?),
         };
-        let ends = Ends::of(&mut helper, terminal)?;
+        let ends = CommandIo::of(&mut helper, terminal)?;
         Ok((helper, ends))
     }
 
     fn keeper_dir(&self) -> PathBuf {
-        self.place.keeper_dir(&self.start.task)
+        self.paths.keeper_dir(&self.start.task)
     }
 
     fn console(&self, run: &mut Run, number: u64) -> Result<Console, Failure> {
@@ -147,21 +147,21 @@ impl Command {
 }
 
 /// A task within which a command is to run.
-pub(in crate::shell) struct Plain<'a> {
+pub(in crate::shell) struct ExecTarget<'a> {
     pub(in crate::shell) context: &'a Arc<Context>,
     pub(in crate::shell) run: &'a RunSpec,
     pub(in crate::shell) of: TaskRef,
-    pub(in crate::shell) place: &'a AllocPaths,
+    pub(in crate::shell) paths: &'a AllocPaths,
 }
 
-impl Plain<'_> {
+impl ExecTarget<'_> {
     /// Runs a command without a terminal.
     pub(in crate::shell) async fn begin(&self, command: &[String]) -> Result<Helper, Refusal> {
         let run = self.resolve(command, false).await?;
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let keeper_args = self.context.keeper_command.iter().skip(1).cloned().collect();
         let plan = ExecPlan { keeper_args, run: Some(run), console_socket: String::new() };
-        let (dir, name) = (self.place.keeper_dir(self.task()), format!("exec-{number}.socket"));
+        let (dir, name) = (self.paths.keeper_dir(self.task()), format!("exec-{number}.socket"));
         let mut helper = Helper::start(&self.context.keeper_command, &dir, name, &plan, false).await?;
         helper.started().await?;
         Ok(helper)
@@ -176,16 +176,16 @@ impl Plain<'_> {
         if let Some(run) = self.in_container(command, tty)? {
             return Ok(Run::Container(run));
         }
-        let (context, run, of, place) = (self.context.clone(), self.run.clone(), self.of, self.place.clone());
+        let (context, run, of, paths) = (self.context.clone(), self.run.clone(), self.of, self.paths.clone());
         let failed = |reason: String| Refusal::new(RefusalKind::Failed, format!("run the command: {reason}"));
         let secrets = secrets::known(&context, &run, of).await.map_err(failed)?;
         let launch = tokio::task::spawn_blocking(move || {
-            context.equipment().host(&context.node_id).with(&secrets).launch(&run, of, &place)
+            context.equipment().host(&context.node_id).with(&secrets).launch(&run, of, &paths)
         });
         let launch = launch.await.map_err(|_| failed(PANICKED.to_owned()))?;
         match launch.map_err(|failure| failed(failure.message))? {
             Launch::Mock(_) => Err(mock::no_commands(self.task())),
-            Launch::Kept(Run::Process(mut run)) => {
+            Launch::Keeper(Run::Process(mut run)) => {
                 let mut words = command.iter().cloned();
                 (run.program, run.args) = (words.next().unwrap_or_default(), words.collect());
                 if self.run.is_bridged()
@@ -195,13 +195,13 @@ impl Plain<'_> {
                 }
                 Ok(Run::Process(run))
             }
-            Launch::Kept(Run::Container(_)) => Err(failed("the container is not there yet".into())),
+            Launch::Keeper(Run::Container(_)) => Err(failed("the container is not there yet".into())),
         }
     }
 
     /// The task's container, by what it was made of: its image may say something else by now.
     fn in_container(&self, command: &[String], tty: bool) -> Result<Option<ContainerRun>, Failure> {
-        let dir = self.place.keeper_dir(self.task());
+        let dir = self.paths.keeper_dir(self.task());
         let Some(ContainerRef { runtime, id }) = StartRecord::read(&dir)?.and_then(|start| start.container)
         else {
             return Ok(None);
@@ -213,18 +213,18 @@ impl Plain<'_> {
     }
 }
 
-impl Ends {
+impl CommandIo {
     fn of(helper: &mut Helper, terminal: Option<Terminal>) -> Result<Self, Failure> {
         if let Some(terminal) = terminal {
             let (shown, typed) = terminal.ends().doing(|| "connect the command's terminal".into())?;
-            let (sink, sources) = (Sink::Terminal(typed), vec![Source::Terminal(shown)]);
+            let (sink, sources) = (InputSink::Terminal(typed), vec![OutputSource::Terminal(shown)]);
             return Ok(Self { sink, sources, terminal: Some(terminal) });
         }
         let pipes = helper.pipes.take();
         let (stdin, stdout, stderr) =
             pipes.ok_or_else(|| Failure::other("connect the command", "its process has no pipes"))?;
-        let sources = vec![Source::Stdout(stdout), Source::Stderr(stderr)];
-        Ok(Self { sink: Sink::Pipe(stdin), sources, terminal: None })
+        let sources = vec![OutputSource::Stdout(stdout), OutputSource::Stderr(stderr)];
+        Ok(Self { sink: InputSink::Pipe(stdin), sources, terminal: None })
     }
 }
 

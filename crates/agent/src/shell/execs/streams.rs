@@ -21,14 +21,14 @@ use super::terminal::END_OF_INPUT;
 /// How long output is waited for once nothing of the command is left; only something outside can hold it open.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
 
-/// The way back to whoever waits for one command.
+/// Sends the events of one command to the server that relays it.
 #[derive(Clone)]
-pub(super) struct Teller {
+pub(super) struct ExecReply {
     pub(super) request: u64,
     pub(super) up: mpsc::Sender<Up>,
 }
 
-impl Teller {
+impl ExecReply {
     pub(super) async fn tell(&self, news: ExecEvent) {
         // Fails when the connection is gone, and the command with it.
         let _ = self.up.send(Up::Exec(ExecUp { request: self.request, event: Some(news) })).await;
@@ -42,18 +42,18 @@ impl Teller {
 
 /// Input that the command has not read.
 pub(super) struct Input {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<QueuedInput>,
     changed: Notify,
 }
 
-struct Waiting {
+struct QueuedInput {
     inbox: Inbox,
     closed: bool,
 }
 
 impl Default for Input {
     fn default() -> Self {
-        let waiting = Waiting { inbox: Inbox::new(EXEC_STDIN_BYTES_MAX), closed: false };
+        let waiting = QueuedInput { inbox: Inbox::new(EXEC_STDIN_BYTES_MAX), closed: false };
         Self { waiting: Mutex::new(waiting), changed: Notify::new() }
     }
 }
@@ -88,25 +88,25 @@ impl Input {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, QueuedInput> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Where a command's input goes.
-pub(super) enum Sink {
+pub(super) enum InputSink {
     Pipe(ChildStdin),
     Terminal(pipe::Sender),
 }
 
-impl Sink {
+impl InputSink {
     /// Passes input on for as long as the command lives. What it does not want to read any more is dropped, so that
     /// nobody waits for it in vain.
-    pub(super) async fn feed(mut self, input: &Input, teller: &Teller) -> Infallible {
+    pub(super) async fn feed(mut self, input: &Input, reply: &ExecReply) -> Infallible {
         let mut wanted = true;
         while let Some(piece) = input.next().await {
             wanted = wanted && self.write(&piece).await.is_ok();
-            teller.allow_input(piece.len()).await;
+            reply.allow_input(piece.len()).await;
         }
         if let Self::Terminal(terminal) = &mut self {
             let _ = terminal.write_all(END_OF_INPUT).await;
@@ -125,13 +125,13 @@ impl Sink {
 }
 
 /// Where a command's output comes from.
-pub(super) enum Source {
+pub(super) enum OutputSource {
     Stdout(ChildStdout),
     Stderr(ChildStderr),
     Terminal(pipe::Receiver),
 }
 
-impl Source {
+impl OutputSource {
     fn stream(&self) -> ExecStream {
         if matches!(self, Self::Stderr(_)) { ExecStream::Stderr } else { ExecStream::Stdout }
     }
@@ -145,7 +145,7 @@ impl Source {
     }
 
     /// Passes output on, as much as `credit` allows, until there is no more. `ended` says that the command is gone.
-    pub(super) async fn drain(mut self, credit: &Semaphore, ended: watch::Receiver<bool>, teller: &Teller) {
+    pub(super) async fn drain(mut self, credit: &Semaphore, ended: watch::Receiver<bool>, reply: &ExecReply) {
         let mut buffer = vec![0; EXEC_PIECE_BYTES_MAX];
         loop {
             let Ok(first) = credit.acquire().await else { return };
@@ -161,7 +161,7 @@ impl Source {
                 return;
             }
             let data = Bytes::copy_from_slice(&buffer[..read]);
-            teller.tell(ExecEvent::Output(ExecOutput { stream: self.stream() as i32, data })).await;
+            reply.tell(ExecEvent::Output(ExecOutput { stream: self.stream() as i32, data })).await;
         }
     }
 }

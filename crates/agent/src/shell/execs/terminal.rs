@@ -1,4 +1,4 @@
-//! A terminal of a command's own: the end that people type into.
+//! A terminal of a command's own: the end that the user types into.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// A change by less than this part of the disk is not worth telling.
-const PART_TOLD: u64 = 20;
+/// A change by less than this part of the disk is not reported.
+const REPORTED_PART: u64 = 20;
 
 /// Bytes of the filesystem that allocations' files are on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(super) struct Disk {
     pub(super) free: u64,
     /// What allocations have together: what is free, and what they hold of it by now. What one of them writes takes
     /// nothing away from the others.
-    pub(super) room: u64,
+    pub(super) available: u64,
 }
 
 impl Disk {
@@ -21,16 +21,18 @@ impl Disk {
         let Ok(found) = nix::sys::statvfs::statvfs(path) else { return Self::default() };
         let unit = found.fragment_size();
         let (total, free) = (found.blocks() * unit, found.blocks_available() * unit);
-        Self { total, free, room: free.saturating_add(held).min(total) }
+        Self { total, free, available: free.saturating_add(held).min(total) }
     }
 
-    /// What is told from now on where `told` was told last: that, until something has changed that matters.
-    pub(super) fn after(self, told: Option<Self>) -> Self {
-        let moves = |before: u64, now: u64| before.abs_diff(now) > self.total / PART_TOLD;
-        let differs = |told: &Self| {
-            told.total != self.total || moves(told.free, self.free) || moves(told.room, self.room)
+    /// What is reported from now on where `reported` was reported last: that, until a change is large enough.
+    pub(super) fn after(self, reported: Option<Self>) -> Self {
+        let moves = |before: u64, now: u64| before.abs_diff(now) > self.total / REPORTED_PART;
+        let differs = |reported: &Self| {
+            reported.total != self.total
+                || moves(reported.free, self.free)
+                || moves(reported.available, self.available)
         };
-        told.filter(|told| !differs(told)).unwrap_or(self)
+        reported.filter(|reported| !differs(reported)).unwrap_or(self)
     }
 }
 
@@ -42,17 +44,17 @@ mod tests {
     fn what_an_allocation_writes_leaves_the_room_of_all_as_it_is() {
         let root = Path::new("/");
         let (empty, used) = (Disk::of(root, 0), Disk::of(root, 1 << 20));
-        assert!(empty.total > 0 && used.room >= empty.free.min(used.free));
+        assert!(empty.total > 0 && used.available >= empty.free.min(used.free));
         assert_eq!(Disk::of("/no/such/directory".as_ref(), 5), Disk::default());
     }
 
     #[test]
     fn small_changes_are_not_told() {
-        let told = Disk { total: 1_000, free: 500, room: 600 };
-        let after = |total, free, room| Disk { total, free, room }.after(Some(told));
-        assert_eq!(after(1_000, 460, 640), told);
+        let reported = Disk { total: 1_000, free: 500, available: 600 };
+        let after = |total, free, available| Disk { total, free, available }.after(Some(reported));
+        assert_eq!(after(1_000, 460, 640), reported);
         assert_eq!(after(1_000, 440, 600).free, 440);
-        assert_eq!(after(1_000, 500, 660).room, 660);
+        assert_eq!(after(1_000, 500, 660).available, 660);
         assert_eq!(after(2_000, 500, 600).total, 2_000);
     }
 }

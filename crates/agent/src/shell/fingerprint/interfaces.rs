@@ -15,7 +15,7 @@ const ADDRESSES_MAX: usize = 8;
 /// Megabits a second as the kernel reports them of an interface.
 const SPEED_FILE: &str = "speed";
 
-/// By name.
+/// The node's network interfaces, by name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Interfaces(BTreeMap<String, Interface>);
 
@@ -59,13 +59,13 @@ impl Interfaces {
     /// As `unique.network.interface.eth0.addresses = 10.0.0.5,fd00::5`.
     pub(super) fn attributes(&self, set: &mut impl FnMut(&str, String)) {
         for (name, Interface { addresses, mac, speed_mbits }) in &self.0 {
-            let mut tell = |what: &str, value: String| {
+            let mut add = |what: &str, value: String| {
                 set(&format!("unique.network.interface.{name}.{what}"), value);
             };
             let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
-            tell("addresses", addresses.join(","));
-            mac.iter().for_each(|mac| tell("mac", mac.clone()));
-            speed_mbits.iter().for_each(|speed| tell("speed_mbits", speed.to_string()));
+            add("addresses", addresses.join(","));
+            mac.iter().for_each(|mac| add("mac", mac.clone()));
+            speed_mbits.iter().for_each(|speed| add("speed_mbits", speed.to_string()));
         }
     }
 }
@@ -85,8 +85,8 @@ fn holds_beyond_link(address: &IpAddr) -> bool {
 
 fn mac(one: &InterfaceAddress) -> Option<String> {
     let bytes = one.address.as_ref()?.as_link_addr()?.addr()?;
-    let shown: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    bytes.iter().any(|byte| *byte != 0).then(|| shown.join(":"))
+    let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.iter().any(|byte| *byte != 0).then(|| hex.join(":"))
 }
 
 /// Virtual interfaces have none, and the kernel says -1 of one without a cable.
@@ -114,15 +114,15 @@ mod tests {
         };
         let eth0 = of(&["10.0.0.5", "fd00::5"], Some("02:00:00:00:00:01"), Some(1_000));
         let found = [("eth0".to_owned(), eth0), ("wg0".to_owned(), of(&["10.9.0.1"], None, None))];
-        let mut told = Vec::new();
-        Interfaces(found.into()).attributes(&mut |name, value| told.push(format!("{name} = {value}\n")));
+        let mut lines = Vec::new();
+        Interfaces(found.into()).attributes(&mut |name, value| lines.push(format!("{name} = {value}\n")));
         expect_test::expect![[r#"
             unique.network.interface.eth0.addresses = 10.0.0.5,fd00::5
             unique.network.interface.eth0.mac = 02:00:00:00:00:01
             unique.network.interface.eth0.speed_mbits = 1000
             unique.network.interface.wg0.addresses = 10.9.0.1
         "#]]
-        .assert_eq(&told.concat());
+        .assert_eq(&lines.concat());
     }
 
     #[test]

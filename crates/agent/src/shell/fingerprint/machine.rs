@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 
-use crate::mountinfo::{self, Mount};
+use crate::mountinfo::{self, MountEntry};
 
 /// Assumed where the kernel does not report it.
 const CPU_MHZ_ASSUMED: u32 = 1_000;
@@ -17,7 +17,7 @@ const CPU_MHZ_ASSUMED: u32 = 1_000;
 pub(super) struct Cpu {
     /// Ids of the cores on which the agent may run, ascending: of others it has nothing to give.
     pub(super) cores: Vec<u32>,
-    /// Of one core.
+    /// The frequency of one core.
     pub(super) mhz: u32,
     model: String,
     /// Distinct packages and, within these, cores that share no execution units.
@@ -99,7 +99,7 @@ fn signals() -> String {
 }
 
 /// Which version of cgroups limits tasks, and where it is mounted: version 2 where it is alone.
-fn cgroups(mounts: &[Mount]) -> Option<(u8, PathBuf)> {
+fn cgroups(mounts: &[MountEntry]) -> Option<(u8, PathBuf)> {
     let first = mounts.iter().find(|mount| mount.kind == "cgroup");
     if let Some(first) = first {
         // Each controller has a mount of its own, all in one directory.
@@ -194,16 +194,16 @@ mod tests {
         write("sys/devices/system/node/node0/cpulist", "0-3,8\n");
         write("sys/devices/system/node/node1/cpulist", "4-7\n");
         write("sys/devices/system/node/possible", "0-1\n");
-        let mut told = BTreeMap::new();
-        Cpu::find(root.path()).attributes(&mut |name, value| drop(told.insert(name.to_owned(), value)));
+        let mut found = BTreeMap::new();
+        Cpu::find(root.path()).attributes(&mut |name, value| drop(found.insert(name.to_owned(), value)));
         let names = ["cpu.modelname", "cpu.frequency", "cpu.sockets", "cpu.physicalcores", "numa.node.count"];
-        assert_eq!(names.map(|name| &*told[name]), ["Some CPU @ 2.60GHz", "2600", "1", "1", "2"]);
-        assert_eq!([&*told["numa.node0.cores"], &*told["numa.node1.cores"]], ["0-3,8", "4-7"]);
+        assert_eq!(names.map(|name| &*found[name]), ["Some CPU @ 2.60GHz", "2600", "1", "1", "2"]);
+        assert_eq!([&*found["numa.node0.cores"], &*found["numa.node1.cores"]], ["0-3,8", "4-7"]);
     }
 
     #[test]
     fn the_version_of_cgroups_that_limits_tasks_is_told() {
-        let mount = |point: &str, kind: &str| Mount {
+        let mount = |point: &str, kind: &str| MountEntry {
             point: point.into(),
             kind: kind.into(),
             source: String::new(),

@@ -17,7 +17,7 @@ use self::machine::Cpu;
 use super::{AgentConfig, Host};
 use crate::HOST_LOG_TARGET;
 use crate::devices::{self, Device, DeviceFiles};
-use crate::drivers::{self, ContainerConfig, Driver, Drivers, Working};
+use crate::drivers::{self, ContainerConfig, Driver, Drivers, WorkingDrivers};
 use crate::failure::Failure;
 use crate::mountinfo;
 use crate::network::Networks;
@@ -107,7 +107,7 @@ impl Inventory {
 
     /// What is there now; `held` are the bytes of disk that allocations hold, `before` what was found last. Takes its
     /// time: programs are asked for their version.
-    pub(super) fn look(&self, held: u64, before: Option<&Equipment>) -> Equipment {
+    pub(super) fn scan(&self, held: u64, before: Option<&Equipment>) -> Equipment {
         let config = &self.config;
         let devices = devices::all(&config.devices, &config.root);
         let volumes = volumes::usable(&config.host_volumes);
@@ -115,8 +115,8 @@ impl Inventory {
         self.equipment(self.drivers.find(), &devices, volumes, disk)
     }
 
-    /// What can be reported while no look at the node is over: neither programs nor other disks are asked for anything.
-    pub(super) fn glance(&self) -> Equipment {
+    /// What can be reported before the first scan is over: without running programs or reading other disks.
+    pub(super) fn quick_scan(&self) -> Equipment {
         let working = self
             .drivers
             .unasked("the agent is still looking: a program or a disk of this node does not answer");
@@ -124,14 +124,20 @@ impl Inventory {
         self.equipment(working, &[], HostVolumes::new(), disk)
     }
 
-    fn equipment(&self, working: Working, devices: &[Device], volumes: HostVolumes, disk: Disk) -> Equipment {
+    fn equipment(
+        &self,
+        working: WorkingDrivers,
+        devices: &[Device],
+        volumes: HostVolumes,
+        disk: Disk,
+    ) -> Equipment {
         let node = NodeSpec {
             attributes: self.attributes(&working, &volumes, disk),
             devices: devices::specs(devices),
-            disk_mb: whole_mb(disk.room),
+            disk_mb: whole_mb(disk.available),
             ..self.node()
         };
-        let (device_files, Working { drivers, lacking }) = (devices::files(devices), working);
+        let (device_files, WorkingDrivers { drivers, lacking }) = (devices::files(devices), working);
         Equipment { node, drivers, device_files, volumes, disk, lacking }
     }
 
@@ -170,7 +176,12 @@ impl Inventory {
         }
     }
 
-    fn attributes(&self, working: &Working, volumes: &HostVolumes, disk: Disk) -> BTreeMap<String, String> {
+    fn attributes(
+        &self,
+        working: &WorkingDrivers,
+        volumes: &HostVolumes,
+        disk: Disk,
+    ) -> BTreeMap<String, String> {
         let mut attributes = BTreeMap::new();
         let mut set = |name: &str, value: String| {
             attributes.insert(name.to_owned(), value);
@@ -229,7 +240,7 @@ impl Inventory {
     }
 
     /// Says what jobs cannot have here, of what the operator meant them to have.
-    pub(super) fn warn_of_what_lacks(&self, found: &Equipment) {
+    pub(super) fn warn_of_missing(&self, found: &Equipment) {
         // Off unless an operator turns it on: nothing is amiss.
         for (driver, reason) in found.lacking.iter().filter(|(driver, _)| *driver != drivers::RAW_EXEC) {
             tracing::warn!(target: HOST_LOG_TARGET, driver, reason, "jobs cannot use this driver here");
@@ -267,11 +278,11 @@ mod tests {
 
     #[test]
     fn a_node_tells_what_it_is() {
-        let spec = inventory().look(0, None).node;
+        let spec = inventory().scan(0, None).node;
         assert_eq!((spec.cpu_mhz, spec.memory_mb), (4_000, 512));
         assert_eq!(spec.cores.len().to_string(), spec.attributes["cpu.numcores"]);
-        let told = ["kernel.name", "memory.totalbytes", "cpu.usablecompute"];
-        assert_eq!(told.map(|name| &*spec.attributes[name]), ["linux", "536870912", "3500"]);
+        let names = ["kernel.name", "memory.totalbytes", "cpu.usablecompute"];
+        assert_eq!(names.map(|name| &*spec.attributes[name]), ["linux", "536870912", "3500"]);
         assert!(spec.attributes["os.signals"].contains("SIGHUP,SIGILL,SIGINT"));
         assert_eq!(spec.attributes["nomad.version"], NOMAD_VERSION);
         assert!(spec.attributes.contains_key("unique.storage.volume"));
@@ -294,15 +305,15 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let volume = |path: &std::path::Path| volumes::HostVolume { path: path.to_owned(), read_only: true };
         inventory.config.host_volumes = [("data".to_owned(), volume(dir.path()))].into();
-        let before = inventory.look(0, None);
-        let after = inventory.look(0, Some(&before));
+        let before = inventory.scan(0, None);
+        let after = inventory.scan(0, Some(&before));
         assert_eq!((after.changes_since(&before), &after.node), (Vec::new(), &before.node));
         inventory.config.host_volumes = [("other".to_owned(), volume(dir.path()))].into();
-        let after = inventory.look(0, Some(&before));
+        let after = inventory.scan(0, Some(&before));
         let changes = ["host_volume.data is gone", "host_volume.other = read-only"];
         assert_eq!(after.changes_since(&before), changes);
         inventory.config.memory_mb = 256;
-        let (before, after) = (&after, inventory.look(0, Some(&after)));
+        let (before, after) = (&after, inventory.scan(0, Some(&after)));
         assert_eq!(after.changes_since(before), ["memory.totalbytes = 268435456", "memory = 256 MiB"]);
     }
 }

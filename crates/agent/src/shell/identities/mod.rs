@@ -1,10 +1,10 @@
 //! Tokens that say who a task is: asked of the server when the task is prepared, given to it, and renewed before they expire.
 
-mod held;
+mod held_tokens;
 mod renew;
 
-pub(super) use held::Held;
-pub(super) use renew::{beside, obtain};
+pub(super) use held_tokens::HeldTokens;
+pub(super) use renew::{alongside, obtain};
 
 /// The variable that holds the token of an identity.
 fn variable(identity: &str) -> String {

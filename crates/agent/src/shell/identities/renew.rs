@@ -8,16 +8,16 @@ use std::sync::Arc;
 use berth_api::agent::{IdentityChange, IdentitySpec, SignedToken, TaskEventKind};
 use tokio::sync::mpsc;
 
-use super::held::{HeldToken, HeldTokens, environment};
+use super::held_tokens::{HeldToken, TaskTokens, environment};
 use crate::disk;
 use crate::lifecycle::{Event, StartFailure, StartFailureKind};
-use crate::shell::asking::{Again, Unanswered, until_had};
 use crate::shell::data_dir::random_number;
-use crate::shell::runner::{Runner, TaskCommand, told_to_end};
+use crate::shell::runner::{Runner, TaskCommand, stop_requested};
 use crate::shell::secret_files;
+use crate::shell::server_requests::{RequestError, RetryPause, until_available};
 
 /// What is asked for together: tokens that are due within this time.
-const TOGETHER_NS: u64 = 1_000_000_000;
+const RENEW_AHEAD_NS: u64 = 1_000_000_000;
 
 /// When a task's tokens are due, for the agent that comes after: in the keeper's directory, and nothing in it is secret.
 const RECORD: &str = "tokens";
@@ -42,21 +42,21 @@ pub(in crate::shell) async fn obtain(
     }
     tokio::select! {
         tokens = have_all(runner) => Ok(environment(identities, &*tokens?)),
-        () = told_to_end(commands) => {
+        () = stop_requested(commands) => {
             let message = "get the task's tokens: the task was stopped before they were here".to_owned();
             Err(StartFailure { kind: StartFailureKind::Recoverable, message })
         }
     }
 }
 
-async fn have_all(runner: &Runner) -> Result<Arc<HeldTokens>, StartFailure> {
-    until_had(runner, "get the task's tokens", || have_good(runner)).await?;
+async fn have_all(runner: &Runner) -> Result<Arc<TaskTokens>, StartFailure> {
+    until_available(runner, "get the task's tokens", || have_good(runner)).await?;
     let failed = |message| StartFailure { kind: StartFailureKind::Recoverable, message };
     runner.write_all().await.map_err(failed)
 }
 
 /// Returns once the task holds tokens that are good for a while.
-async fn have_good(runner: &Runner) -> Result<(), Unanswered> {
+async fn have_good(runner: &Runner) -> Result<(), RequestError> {
     let held = runner.context.held.of(runner.of);
     let at_ns = runner.context.clock.now_ns();
     let is_good = |identity: &&IdentitySpec, until: fn(&HeldToken) -> u64| {
@@ -72,11 +72,12 @@ async fn have_good(runner: &Runner) -> Result<(), Unanswered> {
 }
 
 /// Asks for tokens, and holds them from then on.
-async fn fetch(runner: &Runner, identities: Vec<String>) -> Result<Arc<HeldTokens>, Unanswered> {
+async fn fetch(runner: &Runner, identities: Vec<String>) -> Result<Arc<TaskTokens>, RequestError> {
     if identities.is_empty() {
         return Ok(runner.context.held.of(runner.of));
     }
-    let signed = runner.context.asker.tokens(runner.of.alloc, &runner.spec().name, identities).await?;
+    let signed =
+        runner.context.server_client.tokens(runner.of.alloc, &runner.spec().name, identities).await?;
     let now_ns = runner.context.clock.now_ns();
     let held = |token: SignedToken| (token.identity.clone(), HeldToken::new(token, now_ns, random_number()));
     Ok(runner.context.held.add(runner.of, signed.into_iter().map(held).collect()))
@@ -84,14 +85,14 @@ async fn fetch(runner: &Runner, identities: Vec<String>) -> Result<Arc<HeldToken
 
 impl Runner {
     /// Writes the files of all tokens that the task holds, and down when they are due.
-    async fn write_all(&self) -> Result<Arc<HeldTokens>, String> {
+    async fn write_all(&self) -> Result<Arc<TaskTokens>, String> {
         let held = self.context.held.of(self.of);
         let (tokens, dir) = (held.clone(), self.keeper_dir.clone());
-        let written = self.blocking(move |_, run, of, place| {
+        let written = self.blocking(move |_, run, of, paths| {
             let spec = &run.group.tasks[usize::from(of.task)];
             for identity in spec.identities.iter().filter(|identity| !identity.file.is_empty()) {
                 if let Some(held) = tokens.get(&identity.name) {
-                    secret_files::write(place, &spec.name, &identity.file, &held.token)?;
+                    secret_files::write(paths, &spec.name, &identity.file, &held.token)?;
                 }
             }
             let renew_ns = tokens.iter().map(|(name, token)| (name.clone(), token.renew_ns)).collect();
@@ -104,7 +105,7 @@ impl Runner {
 }
 
 /// Does what a task's life consists of, and keeps its tokens fresh meanwhile.
-pub(in crate::shell) async fn beside(runner: &Runner, life: impl Future<Output = ()>) {
+pub(in crate::shell) async fn alongside(runner: &Runner, life: impl Future<Output = ()>) {
     // Boxed: most tasks have none, and pay for a pointer.
     let renewing: Pin<Box<dyn Future<Output = ()> + Send + '_>> =
         if runner.spec().identities.is_empty() { Box::pin(pending()) } else { Box::pin(renew(runner)) };
@@ -123,34 +124,37 @@ fn is_renewed(identity: &IdentitySpec) -> bool {
 async fn renew(runner: &Runner) {
     let clock = runner.context.clock;
     let mut due_at = due_times(runner);
-    let mut again = Again::default();
+    let mut pause = RetryPause::default();
     loop {
         let first_ns = due_at.values().min().copied();
         clock.sleep_until(first_ns).await;
-        let together_ns = clock.now_ns() + TOGETHER_NS;
-        let due: Vec<String> =
-            due_at.iter().filter(|(_, at_ns)| **at_ns <= together_ns).map(|(name, _)| name.clone()).collect();
+        let renew_until_ns = clock.now_ns() + RENEW_AHEAD_NS;
+        let due: Vec<String> = due_at
+            .iter()
+            .filter(|(_, at_ns)| **at_ns <= renew_until_ns)
+            .map(|(name, _)| name.clone())
+            .collect();
         let renewed = match fetch(runner, due.clone()).await {
             Ok(_) => runner.write_all().await,
-            Err(Unanswered { text, .. }) => Err(text),
+            Err(RequestError { text, .. }) => Err(text),
         };
         match renewed {
             Ok(held) => {
-                again.reset();
+                pause.reset();
                 for name in &due {
                     let at_ns = held.get(name).map_or(u64::MAX, |token| token.renew_ns);
                     due_at.insert(name.clone(), at_ns);
                 }
-                tell_task(runner, &due).await;
+                notify_task(runner, &due).await;
             }
             Err(text) => {
                 tracing::warn!(of = ?runner.of, text, "could not renew a task's tokens");
                 // One line for people, however often it is tried.
-                if again.is_first() {
+                if pause.is_first() {
                     let text = format!("renew the task's tokens: {text}; it is tried again");
                     runner.note(TaskEventKind::HookFailed, text);
                 }
-                again.pause().await;
+                pause.wait().await;
             }
         }
     }
@@ -170,7 +174,7 @@ fn due_times(runner: &Runner) -> BTreeMap<String, u64> {
 }
 
 /// Restarts the task, or sends it signals, if its job wants that for any of these.
-async fn tell_task(runner: &Runner, renewed: &[String]) {
+async fn notify_task(runner: &Runner, renewed: &[String]) {
     let identities = runner.spec().identities.iter();
     let mut signals = Vec::new();
     for identity in identities.filter(|identity| renewed.contains(&identity.name)) {
@@ -178,7 +182,7 @@ async fn tell_task(runner: &Runner, renewed: &[String]) {
             IdentityChange::Noop => {}
             IdentityChange::Restart => {
                 let why = format!("Identity {:?} was renewed", identity.name);
-                return runner.tell(Event::RestartAsked { of: runner.of, why }).await;
+                return runner.report(Event::RestartRequested { of: runner.of, why }).await;
             }
             IdentityChange::Signal => {
                 let signal = crate::signals::number(&identity.signal);
@@ -189,10 +193,10 @@ async fn tell_task(runner: &Runner, renewed: &[String]) {
     for signal in signals {
         let Some(passed) = runner.pass_signal(signal).await else { continue };
         let signal = crate::signals::name(signal);
-        let said = match passed {
+        let message = match passed {
             Ok(()) => format!("Its tokens were renewed: task was sent signal {signal}"),
             Err(why) => format!("Its tokens were renewed, and signal {signal} was not sent: {why}"),
         };
-        runner.note(TaskEventKind::Signaling, said);
+        runner.note(TaskEventKind::Signaling, message);
     }
 }

@@ -1,8 +1,8 @@
 //! People who read the output of tasks, files of allocations and the agent's own log, by way of the server.
 
 mod own_log;
-mod sending;
 mod source;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use berth_api::agent::{AllocId, AllocStatus, FileRead, TaskPhase, Up};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 
-use self::own_log::LogReading;
-use self::sending::Reading;
+use self::own_log::OwnLogReader;
+use self::stream::ReadStream;
 use crate::paths::AllocPaths;
 
 /// Readers at a time.
@@ -23,11 +23,11 @@ const READS_MAX: usize = 64;
 /// Readers, by their request's number.
 #[derive(Default)]
 pub(super) struct Reads {
-    reads: BTreeMap<u64, Read>,
+    reads: BTreeMap<u64, RunningRead>,
     log_feed: LogFeed,
 }
 
-struct Read {
+struct RunningRead {
     alloc: AllocId,
     /// The task whose output is read; none for a file.
     task: Option<String>,
@@ -46,7 +46,7 @@ impl Reads {
     pub(super) fn open(
         &mut self,
         request: FileRead,
-        place: AllocPaths,
+        paths: AllocPaths,
         status: Option<&AllocStatus>,
         up: mpsc::Sender<Up>,
     ) {
@@ -56,28 +56,28 @@ impl Reads {
         let refused = self.reads.len() >= READS_MAX;
         let credit = Arc::new(Semaphore::new(permits(request.credit_bytes)));
         if let Some(asked) = &request.agent_log {
-            let reading = LogReading { request: number, credit: credit.clone(), up };
+            let reading = OwnLogReader { request: number, credit: credit.clone(), up };
             let running = reading.run((!refused).then_some((&self.log_feed, asked)));
             let future = tokio::spawn(running).abort_handle();
             let done = Arc::default();
-            self.reads.insert(number, Read { alloc, task: None, credit, done, future });
+            self.reads.insert(number, RunningRead { alloc, task: None, credit, done, future });
             return;
         }
         let task = request.path.is_empty().then(|| request.task.clone());
         let done = status.is_none_or(|status| is_done(status, task.as_deref()));
         let done = Arc::new(AtomicBool::new(done));
-        let reading = Reading { request, place, credit: credit.clone(), done: done.clone(), up };
+        let reading = ReadStream { request, paths, credit: credit.clone(), done: done.clone(), up };
         let future = tokio::spawn(async move {
             let error = if refused { "too many readers".into() } else { reading.run().await };
             reading.end(error).await;
         });
-        self.reads.insert(number, Read { alloc, task, credit, done, future: future.abort_handle() });
+        self.reads.insert(number, RunningRead { alloc, task, credit, done, future: future.abort_handle() });
     }
 
     pub(super) fn on_credit(&self, request: u64, bytes: u64) {
         if let Some(read) = self.reads.get(&request) {
-            let room = Semaphore::MAX_PERMITS - read.credit.available_permits();
-            read.credit.add_permits(permits(bytes).min(room));
+            let headroom = Semaphore::MAX_PERMITS - read.credit.available_permits();
+            read.credit.add_permits(permits(bytes).min(headroom));
         }
     }
 

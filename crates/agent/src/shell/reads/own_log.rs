@@ -10,13 +10,13 @@ use tokio::sync::{Semaphore, mpsc};
 /// Bytes of lines that are there already which one piece takes.
 const PIECE_BYTES_MAX: usize = 64 << 10;
 
-pub(super) struct LogReading {
+pub(super) struct OwnLogReader {
     pub(super) request: u64,
     pub(super) credit: Arc<Semaphore>,
     pub(super) up: mpsc::Sender<Up>,
 }
 
-impl LogReading {
+impl OwnLogReader {
     /// Reads until the process ends its log; nothing where there are too many readers. Watches from when this is called.
     pub(super) fn run(
         self,
@@ -82,7 +82,7 @@ mod tests {
             let feed = LogFeed::default();
             let (up, chunks) = mpsc::channel(64);
             let credit = Arc::new(Semaphore::new(window));
-            let reading = LogReading { request: 7, credit: credit.clone(), up };
+            let reading = OwnLogReader { request: 7, credit: credit.clone(), up };
             tokio::spawn(reading.run(Some((&feed, asked))));
             Self { feed, credit, chunks }
         }

@@ -5,30 +5,30 @@ use std::io;
 use crate::files::FileReader;
 use crate::logs::LogReader;
 
-pub(super) enum Source {
+pub(super) enum ReadSource {
     Log(LogReader),
     File(FileReader),
 }
 
 /// A piece of it, or what happened to it.
-pub(super) struct Piece {
+pub(super) struct ReadPiece {
     pub(super) file: String,
     pub(super) offset: u64,
     pub(super) data: Vec<u8>,
     pub(super) event: &'static str,
 }
 
-impl Source {
+impl ReadSource {
     /// The next bytes, `bytes_max` at most; none at the end so far.
-    pub(super) fn next_piece(&mut self, bytes_max: usize) -> io::Result<Option<Piece>> {
+    pub(super) fn next_piece(&mut self, bytes_max: usize) -> io::Result<Option<ReadPiece>> {
         Ok(match self {
-            Self::Log(log) => log.next_piece(bytes_max)?.map(|piece| Piece {
+            Self::Log(log) => log.next_piece(bytes_max)?.map(|piece| ReadPiece {
                 file: piece.file,
                 offset: piece.offset,
                 data: piece.data,
                 event: "",
             }),
-            Self::File(file) => file.next_piece(bytes_max)?.map(|piece| Piece {
+            Self::File(file) => file.next_piece(bytes_max)?.map(|piece| ReadPiece {
                 file: file.path().to_owned(),
                 offset: piece.offset,
                 data: piece.data,

@@ -1,4 +1,4 @@
-//! What templates of a task show, as a server said it.
+//! The data that a task's templates are rendered with, as received from a server.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,41 +6,41 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_api::agent::{VariableContent, VariableQuery, VariableResult, VariablesWatched};
 use berth_template::{DataSource, Lookup, Metadata, Query, Variable};
 
-use crate::secrets::Hidden;
-use crate::shell::asking::Unanswered;
+use crate::secrets::Redaction;
+use crate::shell::server_requests::RequestError;
 
-/// What a server said last.
+/// The last data that a server sent.
 #[derive(Debug, Clone, Default)]
-pub(in crate::shell) struct Shown {
+pub(in crate::shell) struct TemplateData {
     pub(super) found: BTreeMap<Query, Lookup>,
     /// Why the task may not know something.
     pub(super) denied: BTreeMap<Query, String>,
-    /// Names what was said.
+    /// The version of this data, which the server chose.
     pub(super) seen: Vec<u8>,
-    /// To these questions.
+    /// The queries that the server has answered.
     pub(super) of: BTreeSet<Query>,
-    /// The index of what was said: no server that is not as far is to answer next.
+    /// The index of the state that this data is from: the next answer must not come from an older state.
     pub(super) index: u64,
 }
 
-/// What a server found and did not show.
+/// Data that a server found and did not send.
 #[derive(Debug, Default)]
-pub(super) struct Withheld {
-    /// Asked for these.
+pub(super) struct WithheldData {
+    /// The queries that the server was asked.
     of: BTreeSet<Query>,
-    /// Names what it found; empty for nothing.
+    /// The version of what it found; empty for nothing.
     seen: Vec<u8>,
 }
 
-impl Withheld {
+impl WithheldData {
     /// By a server's refusal, which holds until what it names is something else; by any other, nothing is.
-    pub(super) fn by(queries: &BTreeSet<Query>, unanswered: &Unanswered) -> Self {
-        Self { of: queries.clone(), seen: unanswered.seen.clone() }
+    pub(super) fn by(queries: &BTreeSet<Query>, error: &RequestError) -> Self {
+        Self { of: queries.clone(), seen: error.seen.clone() }
     }
 }
 
-/// What a server is asked for.
-pub(super) fn asked(queries: &BTreeSet<Query>) -> Vec<VariableQuery> {
+/// The queries as a server is sent them.
+pub(super) fn requested(queries: &BTreeSet<Query>) -> Vec<VariableQuery> {
     let one = |query: &Query| match query {
         Query::Variable { namespace, path } => VariableQuery {
             namespace: namespace.clone().unwrap_or_default(),
@@ -56,34 +56,34 @@ pub(super) fn asked(queries: &BTreeSet<Query>) -> Vec<VariableQuery> {
     queries.iter().map(one).collect()
 }
 
-/// The same, back.
-pub(super) fn queries(asked: &[VariableQuery]) -> BTreeSet<Query> {
-    let one = |asked: &VariableQuery| {
-        let namespace = Some(asked.namespace.clone()).filter(|namespace| !namespace.is_empty());
-        let path = asked.path.clone();
-        if asked.is_list {
+/// The queries that a list of requested variables stands for: the inverse of [`requested`].
+pub(super) fn queries(requested: &[VariableQuery]) -> BTreeSet<Query> {
+    let one = |requested: &VariableQuery| {
+        let namespace = Some(requested.namespace.clone()).filter(|namespace| !namespace.is_empty());
+        let path = requested.path.clone();
+        if requested.is_list {
             Query::List { namespace, prefix: path }
         } else {
             Query::Variable { namespace, path }
         }
     };
-    asked.iter().map(one).collect()
+    requested.iter().map(one).collect()
 }
 
-impl Shown {
+impl TemplateData {
     /// What a server answered to all of these.
     ///
     /// # Errors
     /// When it answered something else.
-    pub(super) fn of(queries: &BTreeSet<Query>, told: VariablesWatched) -> Result<Self, String> {
-        if told.found.len() != queries.len() {
+    pub(super) fn of(queries: &BTreeSet<Query>, answer: VariablesWatched) -> Result<Self, String> {
+        if answer.found.len() != queries.len() {
             return Err("the server answered something else than it was asked".to_owned());
         }
-        let (seen, index, of) = (told.seen, told.index, queries.clone());
-        let mut shown = Self { seen, index, of, ..Self::default() };
-        for (query, VariableResult { variables, denied }) in queries.iter().zip(told.found) {
+        let (seen, index, of) = (answer.seen, answer.index, queries.clone());
+        let mut data = Self { seen, index, of, ..Self::default() };
+        for (query, VariableResult { variables, denied }) in queries.iter().zip(answer.found) {
             if !denied.is_empty() {
-                shown.denied.insert(query.clone(), denied);
+                data.denied.insert(query.clone(), denied);
                 continue;
             }
             let found = match query {
@@ -95,13 +95,13 @@ impl Shown {
                     Lookup::List(variables.into_iter().map(|given| variable(given).metadata).collect())
                 }
             };
-            shown.found.insert(query.clone(), found);
+            data.found.insert(query.clone(), found);
         }
-        Ok(shown)
+        Ok(data)
     }
 
     /// Names what a server found last when it was asked for these, whether it showed it or not; empty where it was not asked.
-    pub(super) fn seen_of(&self, queries: &BTreeSet<Query>, withheld: &Withheld) -> Vec<u8> {
+    pub(super) fn seen_of(&self, queries: &BTreeSet<Query>, withheld: &WithheldData) -> Vec<u8> {
         if withheld.of == *queries && !withheld.seen.is_empty() {
             withheld.seen.clone()
         } else if self.answers(queries) {
@@ -116,13 +116,13 @@ impl Shown {
         self.of == *queries
     }
 
-    /// Whether it is known what all of these are: an agent that has started since has only the name of what was said.
+    /// Whether it is known what all of these are: an agent that has started since has only the version of it.
     pub(super) fn knows(&self, queries: &BTreeSet<Query>) -> bool {
         queries.iter().all(|query| self.found.contains_key(query) || self.denied.contains_key(query))
     }
 
     /// The values of variables, which people are not to be shown.
-    pub(in crate::shell) fn hidden(&self) -> impl Iterator<Item = Hidden<'_>> {
+    pub(in crate::shell) fn hidden(&self) -> impl Iterator<Item = Redaction<'_>> {
         let variables = self.found.iter().filter_map(|(query, found)| match (query, found) {
             (Query::Variable { path, .. }, Lookup::Variable(variable)) => Some((path, variable)),
             _ => None,
@@ -134,11 +134,11 @@ impl Shown {
 
     /// What a template lacks, for people.
     pub(super) fn lacks(&self, missing: &BTreeSet<Query>) -> String {
-        let told = missing.iter().map(|query| match self.denied.get(query) {
+        let answer = missing.iter().map(|query| match self.denied.get(query) {
             Some(why) => format!("{query}: {why}"),
             None => query.to_string(),
         });
-        format!("Missing: {}", told.collect::<Vec<_>>().join(", "))
+        format!("Missing: {}", answer.collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -151,16 +151,16 @@ fn variable(given: VariableContent) -> Variable {
     }
 }
 
-/// What a rendering learns.
-pub(super) struct World<'a> {
+/// The source of data for one rendering.
+pub(super) struct RenderSource<'a> {
     pub(super) env: &'a BTreeMap<String, String>,
     pub(super) now_s: u64,
-    pub(super) shown: &'a Shown,
-    /// What was asked for: also by a template that fails, which other data may mend.
-    pub(super) asked: RefCell<BTreeSet<Query>>,
+    pub(super) data: &'a TemplateData,
+    /// What templates have requested: also one that fails, since other data may mend it.
+    pub(super) requested: RefCell<BTreeSet<Query>>,
 }
 
-impl DataSource for World<'_> {
+impl DataSource for RenderSource<'_> {
     fn env(&self, name: &str) -> Option<String> {
         self.env.get(name).cloned()
     }
@@ -170,8 +170,8 @@ impl DataSource for World<'_> {
     }
 
     fn find(&self, query: &Query) -> Lookup {
-        self.asked.borrow_mut().insert(query.clone());
-        self.shown.found.get(query).cloned().unwrap_or(Lookup::Unknown)
+        self.requested.borrow_mut().insert(query.clone());
+        self.data.found.get(query).cloned().unwrap_or(Lookup::Unknown)
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
         let other = Query::Variable { namespace: Some("team".into()), path: "b".into() };
         let list = Query::List { namespace: None, prefix: "a".into() };
         let all: BTreeSet<Query> = [variable.clone(), other.clone(), list.clone()].into();
-        assert_eq!(queries(&asked(&all)), all);
+        assert_eq!(queries(&requested(&all)), all);
         let given = VariableContent {
             path: "a".into(),
             items: [("key".to_owned(), "value".to_owned())].into(),
@@ -197,26 +197,26 @@ mod tests {
         };
         let answers =
             [found(vec![given.clone()], ""), found(Vec::new(), "not for it"), found(vec![given], "")];
-        let told = VariablesWatched {
+        let answer = VariablesWatched {
             found: answers.into(),
             seen: vec![1],
             index: 7,
             ..VariablesWatched::default()
         };
-        let shown = Shown::of(&all, told.clone()).expect("it fits");
-        assert!(shown.answers(&all) && !shown.answers(&[list.clone()].into()));
+        let data = TemplateData::of(&all, answer.clone()).expect("it fits");
+        assert!(data.answers(&all) && !data.answers(&[list.clone()].into()));
         let env = BTreeMap::new();
-        let world = World { env: &env, now_s: 0, shown: &shown, asked: RefCell::default() };
-        assert!(matches!(world.find(&variable), Lookup::Variable(one) if one.items["key"] == "value"));
-        assert!(matches!(world.find(&list), Lookup::List(all) if all.len() == 1));
-        assert_eq!(world.find(&other), Lookup::Unknown);
-        assert_eq!(world.asked.into_inner(), all);
-        assert_eq!(shown.hidden().collect::<Vec<_>>(), [("<variable.a.key>".to_owned(), "value")]);
-        assert!(shown.knows(&all) && !Shown::default().knows(&all));
+        let source = RenderSource { env: &env, now_s: 0, data: &data, requested: RefCell::default() };
+        assert!(matches!(source.find(&variable), Lookup::Variable(one) if one.items["key"] == "value"));
+        assert!(matches!(source.find(&list), Lookup::List(all) if all.len() == 1));
+        assert_eq!(source.find(&other), Lookup::Unknown);
+        assert_eq!(source.requested.into_inner(), all);
+        assert_eq!(data.hidden().collect::<Vec<_>>(), [("<variable.a.key>".to_owned(), "value")]);
+        assert!(data.knows(&all) && !TemplateData::default().knows(&all));
         assert_eq!(
-            shown.lacks(&[variable.clone(), other].into()),
+            data.lacks(&[variable.clone(), other].into()),
             "Missing: nomad.var.block(a), nomad.var.block(b@team): not for it"
         );
-        assert!(Shown::of(&[variable].into(), told).is_err());
+        assert!(TemplateData::of(&[variable].into(), answer).is_err());
     }
 }

@@ -111,8 +111,8 @@ mod tests {
             ("A=\"\\q\"", "line 1: an unknown escape"),
             ("A=\0", "line 1: the value has a zero byte"),
         ] {
-            let said = parse(text).expect_err(text);
-            assert!(said.starts_with(why) && !said.contains("secret"), "{said}");
+            let message = parse(text).expect_err(text);
+            assert!(message.starts_with(why) && !message.contains("secret"), "{message}");
         }
         assert!(parse(&format!("A={}", "x".repeat(BYTES_MAX))).is_err());
     }

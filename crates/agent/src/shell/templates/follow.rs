@@ -10,27 +10,27 @@ use std::time::Duration;
 use berth_api::agent::{TaskEventKind, TemplateChange, TemplateSpec, VariableQuery};
 use tokio::time::sleep;
 
-use super::data::{Shown, Withheld, asked, queries};
+use super::data::{TemplateData, WithheldData, queries, requested};
 use super::load::{AllRendered, Templates, TextDigest, digest, digests};
-use super::pending::{Collect, Pending};
+use super::notify::notify_task;
+use super::pending::{CollectTimes, PendingChanges};
 use super::record::TemplatesRecord;
 use super::start::{Following, watch};
-use super::tell::tell;
 use crate::lifecycle::{StartFailure, TaskRef};
-use crate::shell::asking::{Again, Unanswered};
 use crate::shell::data_dir::random_number;
 use crate::shell::runner::Runner;
 use crate::shell::secrets;
+use crate::shell::server_requests::{RequestError, RetryPause};
 
 /// Between two tries, at most: asking anew costs a server little, and what has changed meanwhile is to be seen soon.
-const AGAIN_MAX: Duration = Duration::from_secs(5);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// What a server answers.
-type Answer = Result<Option<Arc<Shown>>, Unanswered>;
+/// The result of waiting for new data.
+type WatchResult = Result<Option<Arc<TemplateData>>, RequestError>;
 
 /// Does what a task's life consists of, and keeps the files of its templates as they are to be meanwhile. Without `following` the task
 /// was started by an earlier run of the agent.
-pub(in crate::shell) async fn beside(
+pub(in crate::shell) async fn alongside(
     runner: &Runner,
     following: Option<Following>,
     life: impl Future<Output = ()>,
@@ -53,26 +53,26 @@ async fn follow(runner: &Runner, following: Option<Following>) {
         Some(following) => following,
         None => recovered(runner).await,
     };
-    let kept = Kept::of(&following);
-    let (pending, rewriting) = (Pending::default(), Again::default());
-    let mut follower = Follower { runner, following, kept, pending, rewriting, said: String::new() };
-    let untold = std::mem::take(&mut follower.following.untold);
-    follower.pending.tell(untold, runner.context.clock.now_ns());
+    let recorded = RecordedData::of(&following);
+    let (pending, rewriting) = (PendingChanges::default(), RetryPause::default());
+    let mut follower = Follower { runner, following, recorded, pending, rewriting, last_note: String::new() };
+    let unnotified = std::mem::take(&mut follower.following.unnotified);
+    follower.pending.notify_at(unnotified, runner.context.clock.now_ns());
     follower.run().await;
 }
 
 /// What an agent that has started since finds of the templates of a task that runs.
 async fn recovered(runner: &Runner) -> Following {
-    let mut again = Again::up_to(AGAIN_MAX);
+    let mut pause = RetryPause::up_to(RETRY_PAUSE_MAX);
     loop {
         match recover(runner).await {
             Ok(following) => return following,
             Err(why) => {
                 // Once: the task goes on with what it has, and may have removed what holds a template.
-                if again.is_first() {
+                if pause.is_first() {
                     tracing::warn!(of = ?runner.of, why, "cannot take up a task's templates; it is tried again");
                 }
-                again.pause().await;
+                pause.wait().await;
             }
         }
     }
@@ -82,8 +82,8 @@ async fn recover(runner: &Runner) -> Result<Following, String> {
     let secrets = secrets::known(&runner.context, runner.run(), runner.of).await?;
     let dir = runner.keeper_dir.clone();
     let given = secrets.clone();
-    let load = move |context: &_, run: &_, of: TaskRef, place: &_| {
-        let templates = Templates::load(context, run, of, place, &given)?;
+    let load = move |context: &_, run: &_, of: TaskRef, paths: &_| {
+        let templates = Templates::load(context, run, of, paths, &given)?;
         let written = templates.written();
         let env = templates.env_of(&written).unwrap_or_default();
         Ok((templates, digests(&written), env, TemplatesRecord::read(&dir, of.attempt)))
@@ -92,92 +92,106 @@ async fn recover(runner: &Runner) -> Result<Following, String> {
     if !env.is_empty() {
         runner.context.held_secrets.hold(runner.of, Arc::new(secrets.with_env(env)));
     }
-    let is_shown = record.is_some();
+    let is_current = record.is_some();
     let mut record = record.unwrap_or_default();
     let numbers = |numbers: &[u32]| -> BTreeSet<usize> {
         let numbers = numbers.iter().filter_map(|number| usize::try_from(*number).ok());
         // A job has no templates other than those of the start.
         numbers.filter(|number| *number < templates.all.len()).collect()
     };
-    let (untold, unsure) = (numbers(&record.untold), numbers(&record.unsure));
-    if !unsure.is_empty() {
+    let (unnotified, uncertain) = (numbers(&record.unnotified), numbers(&record.uncertain));
+    if !uncertain.is_empty() {
         // What the files are to show has to be known to tell whether they do.
         record.seen.clear();
     }
-    let asked = queries(&record.asked);
-    let shown = Shown { seen: record.seen, of: asked.clone(), index: record.index, ..Shown::default() };
-    let (templates, shown) = (Arc::new(templates), Arc::new(shown));
-    Ok(Following { templates, shown, asked, asked_once: BTreeSet::new(), is_shown, written, untold, unsure })
+    let requested = queries(&record.requested);
+    let data = TemplateData {
+        seen: record.seen,
+        of: requested.clone(),
+        index: record.index,
+        ..TemplateData::default()
+    };
+    let (templates, data) = (Arc::new(templates), Arc::new(data));
+    Ok(Following {
+        templates,
+        data,
+        requested,
+        requested_once: BTreeSet::new(),
+        is_current,
+        written,
+        unnotified,
+        uncertain,
+    })
 }
 
-/// What a server said last of which the files show all.
-struct Kept {
-    asked: Vec<VariableQuery>,
+/// The last data of which the files show all, as it is on disk.
+struct RecordedData {
+    requested: Vec<VariableQuery>,
     seen: Vec<u8>,
     index: u64,
 }
 
-impl Kept {
+impl RecordedData {
     fn of(following: &Following) -> Self {
-        let Following { shown, asked: queries, .. } = following;
-        Self { asked: asked(queries), seen: shown.seen.clone(), index: shown.index }
+        let Following { data, requested: queries, .. } = following;
+        Self { requested: requested(queries), seen: data.seen.clone(), index: data.index }
     }
 }
 
 struct Follower<'r> {
     runner: &'r Runner,
     following: Following,
-    kept: Kept,
-    pending: Pending,
+    recorded: RecordedData,
+    pending: PendingChanges,
     /// Between tries to write files.
-    rewriting: Again,
-    /// What people were told last.
-    said: String,
+    rewriting: RetryPause,
+    /// The last event that was noted.
+    last_note: String,
 }
 
 impl Follower<'_> {
     async fn run(&mut self) {
         let runner = self.runner;
-        if !self.following.is_shown {
+        if !self.following.is_current {
             self.render().await;
         }
-        let (mut again, mut delay) = (Again::up_to(AGAIN_MAX), Duration::ZERO);
-        let mut withheld = Arc::new(Withheld::default());
-        let mut asking: Option<Pin<Box<dyn Future<Output = Answer> + Send + '_>>> = None;
+        let (mut pause, mut delay) = (RetryPause::up_to(RETRY_PAUSE_MAX), Duration::ZERO);
+        let mut withheld = Arc::new(WithheldData::default());
+        let mut watching: Option<Pin<Box<dyn Future<Output = WatchResult> + Send + '_>>> = None;
         loop {
-            if asking.is_none() && !self.following.asked.is_empty() {
-                let (asked, shown) = (self.following.asked.clone(), self.following.shown.clone());
+            if watching.is_none() && !self.following.requested.is_empty() {
+                let (requested, data) = (self.following.requested.clone(), self.following.data.clone());
                 let (delay, withheld) = (std::mem::take(&mut delay), withheld.clone());
-                asking = Some(Box::pin(async move {
+                watching = Some(Box::pin(async move {
                     sleep(delay).await;
-                    watch(runner, &asked, &shown, &withheld).await
+                    watch(runner, &requested, &data, &withheld).await
                 }));
             }
             let answer = async {
-                match &mut asking {
-                    Some(asking) => asking.await,
+                match &mut watching {
+                    Some(watching) => watching.await,
                     None => pending().await,
                 }
             };
             tokio::select! {
                 answer = answer => {
-                    asking = None;
+                    watching = None;
                     match answer {
-                        Ok(None) => again.reset(),
-                        Ok(Some(shown)) => {
-                            again.reset();
+                        Ok(None) => pause.reset(),
+                        Ok(Some(data)) => {
+                            pause.reset();
                             withheld = Arc::default();
-                            self.show(shown);
+                            self.on_data(data);
                             self.render().await;
                         }
-                        Err(unanswered) => {
-                            withheld = Arc::new(Withheld::by(&self.following.asked, &unanswered));
-                            let Unanswered { text, seen, .. } = unanswered;
+                        Err(error) => {
+                            withheld = Arc::new(WithheldData::by(&self.following.requested, &error));
+                            let RequestError { text, seen, .. } = error;
                             tracing::debug!(of = ?runner.of, text, "no server says what a task's templates show");
                             if !seen.is_empty() {
-                                self.say(format!("The files of templates stay as they are: {text}"));
+                                self.note_once(format!("The files of templates stay as they are: {text}"));
                             }
-                            delay = again.next();
+                            delay = pause.next();
                         }
                     }
                 }
@@ -186,66 +200,66 @@ impl Follower<'_> {
         }
     }
 
-    /// Says something once.
-    fn say(&mut self, text: String) {
-        if self.said != text {
+    /// Notes an event of the task, unless the last one said the same.
+    fn note_once(&mut self, text: String) {
+        if self.last_note != text {
             self.runner.note(TaskEventKind::Template, text.clone());
-            self.said = text;
+            self.last_note = text;
         }
     }
 
-    /// A server has said this. Of what is asked for at starts only, it is what was said then.
-    fn show(&mut self, mut shown: Arc<Shown>) {
-        let before = &self.following.shown.found;
-        let once = self.following.asked_once.iter().filter(|query| !shown.found.contains_key(query));
+    /// New data from a server. What is requested at starts only stays as it was then.
+    fn on_data(&mut self, mut data: Arc<TemplateData>) {
+        let before = &self.following.data.found;
+        let once = self.following.requested_once.iter().filter(|query| !data.found.contains_key(query));
         let once: Vec<_> =
             once.filter_map(|query| Some((query.clone(), before.get(query)?.clone()))).collect();
         if !once.is_empty() {
-            Arc::make_mut(&mut shown).found.extend(once);
+            Arc::make_mut(&mut data).found.extend(once);
         }
-        self.following.shown = shown;
+        self.following.data = data;
     }
 
     /// Renders by what is known now, and finds out what has changed.
     async fn render(&mut self) {
-        let (templates, shown) = (self.following.templates.clone(), self.following.shown.clone());
+        let (templates, data) = (self.following.templates.clone(), self.following.data.clone());
         let now_ns = self.runner.context.clock.now_ns();
         let is_followed = |spec: &TemplateSpec| !spec.once;
         let rendered =
-            self.runner.blocking(move |_, _, _, _| templates.render(is_followed, &shown, now_ns)).await;
-        let AllRendered { texts, failed, asked, missing, .. } = match rendered {
+            self.runner.blocking(move |_, _, _, _| templates.render(is_followed, &data, now_ns)).await;
+        let AllRendered { texts, failed, requested, missing, .. } = match rendered {
             Ok(rendered) => rendered,
             // The files stay as they are until the data is other.
-            Err(StartFailure { message, .. }) => return self.say(message),
+            Err(StartFailure { message, .. }) => return self.note_once(message),
         };
         let is_whole = missing.is_empty() && failed.is_empty();
         let mut wrong: Vec<String> = failed.into_values().map(|failure| failure.message).collect();
-        if !missing.is_empty() && self.following.shown.answers(&asked) {
-            wrong.push(self.following.shown.lacks(&missing));
+        if !missing.is_empty() && self.following.data.answers(&requested) {
+            wrong.push(self.following.data.lacks(&missing));
         }
         if !wrong.is_empty() {
-            self.say(wrong.join("; "));
+            self.note_once(wrong.join("; "));
         } else if is_whole {
-            self.said.clear();
-            self.runner.context.held_shown.hold(self.runner.of, self.following.shown.clone());
+            self.last_note.clear();
+            self.runner.context.held_template_data.hold(self.runner.of, self.following.data.clone());
         }
-        self.following.asked = asked;
+        self.following.requested = requested;
         let now_ns = self.runner.context.clock.now_ns();
         for (number, text) in texts {
             if self.following.written.get(&number) == Some(&digest(&text)) {
                 self.pending.forget(number);
-                if self.following.unsure.remove(&number) {
-                    self.pending.tell([number], now_ns);
+                if self.following.uncertain.remove(&number) {
+                    self.pending.notify_at([number], now_ns);
                 }
                 continue;
             }
             let spec = &self.following.templates.all[number].spec;
-            let collect = Collect::of(spec.wait_min_ms, spec.wait_max_ms);
+            let collect = CollectTimes::of(spec.wait_min_ms, spec.wait_max_ms);
             self.pending.change(number, text, collect, now_ns);
         }
         if is_whole && self.pending.next_ns().is_none() {
-            // Nothing has come of it; the agent that comes after need not look at it again.
-            self.keep(true).await;
+            // Nothing has changed; an agent that starts later need not render it again.
+            self.write_record(true).await;
         }
     }
 
@@ -256,20 +270,20 @@ impl Follower<'_> {
         if !due.is_empty() {
             self.write(due, now_ns).await;
         }
-        let told = self.pending.told_by(now_ns);
-        if !told.is_empty() {
+        let due = self.pending.take_due(now_ns);
+        if !due.is_empty() {
             // One that has not started yet would take no notice.
             self.runner.until_started().await;
-            let knows_secrets = self.following.shown.knows(&self.following.asked);
-            tell(self.runner, &self.following.templates, &told, knows_secrets).await;
+            let knows_secrets = self.following.data.knows(&self.following.requested);
+            notify_task(self.runner, &self.following.templates, &due, knows_secrets).await;
             let is_restart = |number: &usize| {
                 self.following.templates.all[*number].spec.change() == TemplateChange::Restart
             };
-            if told.iter().any(is_restart) {
+            if due.iter().any(is_restart) {
                 // The next start writes what holds then; until it does, an agent that comes after asks for the restart again.
-                self.following.untold.extend(told);
+                self.following.unnotified.extend(due);
             }
-            self.keep(true).await;
+            self.write_record(true).await;
         }
     }
 
@@ -278,13 +292,13 @@ impl Follower<'_> {
         let is_noticed = |number: &usize| all[*number].spec.change() != TemplateChange::Noop;
         let noticed: BTreeSet<usize> = due.keys().copied().filter(is_noticed).collect();
         if !noticed.is_empty() {
-            // Before the files: an agent that comes after has to know of which the task may not have been told.
-            self.following.unsure.extend(&noticed);
-            self.keep(false).await;
+            // Before the files: an agent that comes after has to know of which the task may not have been notified.
+            self.following.uncertain.extend(&noticed);
+            self.write_record(false).await;
         }
         let due = Arc::new(due);
         let mut failed = self.write_files(due.clone()).await;
-        self.following.unsure.retain(|number| !noticed.contains(number));
+        self.following.uncertain.retain(|number| !noticed.contains(number));
         let written = noticed.into_iter().filter(|number| !failed.contains_key(number)).collect();
         self.notice(written, now_ns);
         if failed.is_empty() {
@@ -296,18 +310,18 @@ impl Follower<'_> {
                 self.pending.retry(*number, text.clone(), at_ns);
             }
             let why = failed.pop_first().map(|(_, why)| why).unwrap_or_default();
-            self.say(format!("{why}; it is tried again"));
+            self.note_once(format!("{why}; it is tried again"));
         }
-        if self.pending.told_at().is_none_or(|at_ns| at_ns > now_ns) {
-            // Otherwise it is kept once the task was told, in a moment.
-            self.keep(true).await;
+        if self.pending.next_notify_ns().is_none_or(|at_ns| at_ns > now_ns) {
+            // Otherwise it is written once the task was notified, in a moment.
+            self.write_record(true).await;
         }
     }
 
     /// Writes files; why some could not be.
     async fn write_files(&mut self, texts: Arc<BTreeMap<usize, String>>) -> BTreeMap<usize, String> {
         let (templates, of, due) = (self.following.templates.clone(), self.runner.of, texts.clone());
-        let writes = self.runner.context.held_shown.writes(of);
+        let writes = self.runner.context.held_template_data.writes(of);
         let write = move |number: usize, text: &String| -> (usize, Result<TextDigest, String>) {
             let written = templates.write(number, text).map(|()| digest(text));
             (number, written.map_err(|failure| failure.message))
@@ -340,26 +354,26 @@ impl Follower<'_> {
         let all = &self.following.templates.all;
         let splay_ms = written.iter().map(|number| all[*number].spec.splay_ms).max().unwrap_or_default();
         let splay_ns = splay_ms.saturating_mul(1_000_000) as f64 * (random_number() as f64 / u64::MAX as f64);
-        self.pending.tell(written, now_ns.saturating_add(splay_ns as u64));
+        self.pending.notify_at(written, now_ns.saturating_add(splay_ns as u64));
     }
 
-    /// Writes down how far it has come: with `is_shown`, that files show what was said last, if none is still to be written.
-    async fn keep(&mut self, is_shown: bool) {
-        if is_shown && !self.pending.has_texts() {
-            self.kept = Kept::of(&self.following);
+    /// Writes down how far it has come: with `is_current`, that files show the last data, if none is still to be written.
+    async fn write_record(&mut self, is_current: bool) {
+        if is_current && !self.pending.has_texts() {
+            self.recorded = RecordedData::of(&self.following);
         }
-        let untold = self.pending.untold().iter().chain(&self.following.untold);
+        let unnotified = self.pending.unnotified().iter().chain(&self.following.unnotified);
         let numbers = |number: &usize| u32::try_from(*number).ok();
         let record = TemplatesRecord {
             attempt: self.runner.of.attempt,
-            asked: self.kept.asked.clone(),
-            seen: self.kept.seen.clone(),
-            index: self.kept.index,
-            untold: untold.filter_map(numbers).collect(),
-            unsure: self.following.unsure.iter().filter_map(numbers).collect(),
+            requested: self.recorded.requested.clone(),
+            seen: self.recorded.seen.clone(),
+            index: self.recorded.index,
+            unnotified: unnotified.filter_map(numbers).collect(),
+            uncertain: self.following.uncertain.iter().filter_map(numbers).collect(),
         };
         let (dir, writes) =
-            (self.runner.keeper_dir.clone(), self.runner.context.held_shown.writes(self.runner.of));
+            (self.runner.keeper_dir.clone(), self.runner.context.held_template_data.writes(self.runner.of));
         let write = move |_: &_, _: &_, of: TaskRef, _: &_| {
             let written = writes.by(of.attempt, || record.write_unsynced(&dir));
             Ok(written.unwrap_or(Ok(()))?)

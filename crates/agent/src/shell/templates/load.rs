@@ -9,9 +9,9 @@ use berth_template::{Delimiters, ParsedTemplate, Query, RenderOptions, Rendered,
 
 use sha2::{Digest, Sha256};
 
-use super::data::{Shown, World};
+use super::data::{RenderSource, TemplateData};
 use super::env_file;
-use super::place::{Access, FilePath};
+use super::file_path::{FileAccess, FilePath};
 use crate::drivers::settings::setup;
 use crate::lifecycle::{RunSpec, StartFailure, StartFailureKind, TaskRef};
 use crate::paths::AllocPaths;
@@ -23,17 +23,17 @@ use crate::shell::secrets::refuse_on_disk;
 pub(super) struct Templates {
     /// The task's environment, without what templates give it.
     env: BTreeMap<String, String>,
-    place: AllocPaths,
+    paths: AllocPaths,
     task: String,
-    pub(super) all: Vec<Loaded>,
+    pub(super) all: Vec<LoadedTemplate>,
 }
 
 /// A template that was read.
-pub(super) struct Loaded {
+pub(super) struct LoadedTemplate {
     template: ParsedTemplate,
     options: RenderOptions,
     to: FilePath,
-    access: Access,
+    access: FileAccess,
     pub(super) spec: TemplateSpec,
     /// The words of the command of a change.
     pub(super) script: Vec<String>,
@@ -57,9 +57,9 @@ pub(super) struct AllRendered {
     /// By their numbers. What is not there lacks something, has failed, or was not rendered.
     pub(super) texts: BTreeMap<usize, String>,
     pub(super) failed: BTreeMap<usize, StartFailure>,
-    pub(super) asked: BTreeSet<Query>,
+    pub(super) requested: BTreeSet<Query>,
     /// Of that, what those asked for that are not rendered again while the task runs.
-    pub(super) asked_once: BTreeSet<Query>,
+    pub(super) requested_once: BTreeSet<Query>,
     /// What all others asked for.
     pub(super) followed: BTreeSet<Query>,
     pub(super) missing: BTreeSet<Query>,
@@ -71,22 +71,22 @@ impl Templates {
         context: &Context,
         run: &RunSpec,
         of: TaskRef,
-        place: &AllocPaths,
+        paths: &AllocPaths,
         secrets: &Secrets,
     ) -> Result<Self, StartFailure> {
         let spec = &run.group.tasks[usize::from(of.task)];
         let equipment = context.equipment();
         let host = equipment.host(&context.node_id).with(secrets);
-        let (base, env) = host.surroundings(run, of, place)?;
-        let shown = host.with(&NO_SECRETS);
+        let (root_fs, env) = host.surroundings(run, of, paths)?;
+        let data = host.with(&NO_SECRETS);
         let load = |spec: &TemplateSpec, task: &str| {
             let mut texts = vec![spec.source.as_str(), spec.destination.as_str()];
             let script = spec.script.as_ref();
             texts.extend(script.iter().map(|script| script.command.as_str()));
             texts.extend(script.iter().flat_map(|script| &script.args).map(String::as_str));
-            let mut texts = shown.replace(run, of.task, place, &texts)?.into_iter();
+            let mut texts = data.replace(run, of.task, paths, &texts)?.into_iter();
             let (source, destination) = (texts.next().unwrap_or_default(), texts.next().unwrap_or_default());
-            let find = |path: &str| FilePath::find(path, base, place, task);
+            let find = |path: &str| FilePath::find(path, root_fs, paths, task);
             let wrong = |why| setup(format!("render the template for {destination:?}: {why}"));
             let to = find(&destination).map_err(wrong)?;
             let text = if source.is_empty() {
@@ -100,11 +100,11 @@ impl Templates {
                 Delimiters { left: spec.left_delimiter.clone(), right: spec.right_delimiter.clone() };
             let template =
                 ParsedTemplate::parse(&text, &delimiters).map_err(|error| wrong(error.to_string()))?;
-            Ok::<_, StartFailure>(Loaded {
+            Ok::<_, StartFailure>(LoadedTemplate {
                 template,
                 options: RenderOptions { error_on_missing_key: spec.error_on_missing_key },
                 to,
-                access: Access { mode: spec.perms, uid: spec.uid, gid: spec.gid },
+                access: FileAccess { mode: spec.perms, uid: spec.uid, gid: spec.gid },
                 // What is kept for as long as the task runs needs no second copy of the text.
                 spec: TemplateSpec { data: String::new(), source, destination, ..spec.clone() },
                 script: texts.collect(),
@@ -112,21 +112,21 @@ impl Templates {
         };
         let all =
             spec.templates.iter().map(|template| load(template, &spec.name)).collect::<Result<_, _>>()?;
-        Ok(Self { env, place: place.clone(), task: spec.name.clone(), all })
+        Ok(Self { env, paths: paths.clone(), task: spec.name.clone(), all })
     }
 
     /// Renders some of them by what is known; one that fails leaves the others as they are.
     pub(super) fn render(
         &self,
         which: impl Fn(&TemplateSpec) -> bool,
-        shown: &Shown,
+        data: &TemplateData,
         now_ns: u64,
     ) -> Result<AllRendered, StartFailure> {
         let mut rendered = AllRendered::default();
         for (number, loaded) in self.all.iter().enumerate().filter(|(_, loaded)| which(&loaded.spec)) {
             let now_s = now_ns / 1_000_000_000;
-            let world = World { env: &self.env, now_s, shown, asked: RefCell::default() };
-            match loaded.template.render(&world, loaded.options) {
+            let source = RenderSource { env: &self.env, now_s, data, requested: RefCell::default() };
+            match loaded.template.render(&source, loaded.options) {
                 Ok(Rendered { text, missing, .. }) => {
                     if missing.is_empty() {
                         rendered.texts.insert(number, text);
@@ -137,16 +137,17 @@ impl Templates {
                     rendered.failed.insert(number, recoverable(&loaded.spec.destination, &error));
                 }
             }
-            let asked = world.asked.into_inner();
-            rendered.asked.extend(asked.iter().cloned());
-            let of_kind = if loaded.spec.once { &mut rendered.asked_once } else { &mut rendered.followed };
-            of_kind.extend(asked);
+            let requested = source.requested.into_inner();
+            rendered.requested.extend(requested.iter().cloned());
+            let of_kind =
+                if loaded.spec.once { &mut rendered.requested_once } else { &mut rendered.followed };
+            of_kind.extend(requested);
         }
-        if rendered.asked.len() > TEMPLATE_VARIABLES_MAX {
+        if rendered.requested.len() > TEMPLATE_VARIABLES_MAX {
             return Err(setup(format!(
                 "render the task's templates: they ask for {} variables and lists; those of one task may ask for \
                  {TEMPLATE_VARIABLES_MAX}",
-                rendered.asked.len()
+                rendered.requested.len()
             )));
         }
         Ok(rendered)
@@ -157,7 +158,7 @@ impl Templates {
         let loaded = &self.all[number];
         if loaded.to.is_secret() {
             let doing = || format!("render the template for {:?}", loaded.spec.destination);
-            refuse_on_disk(&self.place, &self.task, doing)?;
+            refuse_on_disk(&self.paths, &self.task, doing)?;
         }
         Ok(loaded.to.write(text, loaded.access)?)
     }
@@ -171,7 +172,7 @@ impl Templates {
 
     /// What the files hold that are there.
     pub(super) fn written(&self) -> BTreeMap<usize, String> {
-        let read = |(number, loaded): (usize, &Loaded)| {
+        let read = |(number, loaded): (usize, &LoadedTemplate)| {
             Some((number, loaded.to.read(limits::OUTPUT_BYTES_MAX).ok()?))
         };
         self.all.iter().enumerate().filter_map(read).collect()
@@ -206,34 +207,34 @@ mod tests {
     use berth_template::{Lookup, Variable};
 
     use super::*;
-    use crate::drivers::Base;
+    use crate::drivers::RootFs;
 
     /// Templates of a task on the host, by their destinations and texts.
     fn templates(data: &std::path::Path, all: &[(&str, &str, bool)]) -> Templates {
-        let place = AllocPaths::new(data, AllocId([1; 16]));
+        let paths = AllocPaths::new(data, AllocId([1; 16]));
         for dir in ["local", "secrets"] {
-            fs::create_dir_all(place.task_dir("t").join(dir)).expect("made");
+            fs::create_dir_all(paths.task_dir("t").join(dir)).expect("made");
         }
-        let loaded = |(destination, text, once): &(&str, &str, bool)| Loaded {
+        let loaded = |(destination, text, once): &(&str, &str, bool)| LoadedTemplate {
             template: ParsedTemplate::parse(text, &Delimiters::default()).expect("a template"),
             options: RenderOptions { error_on_missing_key: false },
-            to: FilePath::find(destination, Base::Host, &place, "t").expect("a path"),
-            access: Access { mode: 0o644, uid: None, gid: None },
+            to: FilePath::find(destination, RootFs::Host, &paths, "t").expect("a path"),
+            access: FileAccess { mode: 0o644, uid: None, gid: None },
             spec: TemplateSpec { destination: (*destination).into(), once: *once, ..TemplateSpec::default() },
             script: Vec::new(),
         };
         let all = all.iter().map(loaded).collect();
-        Templates { env: BTreeMap::new(), place, task: "t".into(), all }
+        Templates { env: BTreeMap::new(), paths, task: "t".into(), all }
     }
 
     fn query(path: &str) -> Query {
         Query::Variable { namespace: None, path: path.into() }
     }
 
-    fn shown(path: &str, item: &str, value: &str) -> Shown {
+    fn template_data(path: &str, item: &str, value: &str) -> TemplateData {
         let items = [(item.to_owned(), value.to_owned())].into();
         let found = Lookup::Variable(Variable { metadata: Metadata::default(), items });
-        Shown { found: [(query(path), found)].into(), ..Shown::default() }
+        TemplateData { found: [(query(path), found)].into(), ..TemplateData::default() }
     }
 
     #[test]
@@ -248,13 +249,17 @@ mod tests {
                 ("local/once", "{{ with nomadVar \"once\" }}{{ end }}", true),
             ],
         );
-        let rendered = templates.render(|_| true, &shown("a", "n", "word"), 0).expect("rendered");
+        let rendered = templates.render(|_| true, &template_data("a", "n", "word"), 0).expect("rendered");
         assert_eq!(rendered.texts, [(1, "word".to_owned())].into());
         assert!(rendered.failed[&0].message.contains("local/number"), "{:?}", rendered.failed);
         assert_eq!(rendered.missing, [query("once")].into());
-        assert_eq!((rendered.followed, rendered.asked_once), ([query("a")].into(), [query("once")].into()));
-        let failing = templates.render(|spec| spec.destination == "local/number", &shown("a", "n", "x"), 0);
-        assert_eq!(failing.expect("rendered").asked, [query("a")].into(), "other data may mend it");
+        assert_eq!(
+            (rendered.followed, rendered.requested_once),
+            ([query("a")].into(), [query("once")].into())
+        );
+        let failing =
+            templates.render(|spec| spec.destination == "local/number", &template_data("a", "n", "x"), 0);
+        assert_eq!(failing.expect("rendered").requested, [query("a")].into(), "other data may mend it");
     }
 
     #[test]
@@ -264,7 +269,7 @@ mod tests {
             templates(data.path(), &[("secrets/file", "x", false), ("local/secrets/file", "x", false)]);
         let refused = templates.write(0, "x").expect_err("nothing is mounted there");
         assert!(refused.message.contains("not to be on a disk"), "{refused:?}");
-        assert!(!templates.place.task_dir("t").join("secrets/file").exists());
+        assert!(!templates.paths.task_dir("t").join("secrets/file").exists());
         templates.write(1, "x").expect("written");
         assert_eq!(templates.secret_files(), ["file"]);
     }

@@ -6,67 +6,67 @@
 
 mod data;
 mod env_file;
+mod file_path;
 mod follow;
 mod load;
+mod notify;
 mod pending;
-mod place;
 mod record;
 mod start;
-mod tell;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_api::agent::AllocId;
 
-use data::Shown;
-pub(super) use follow::beside;
+use data::TemplateData;
+pub(super) use follow::alongside;
 pub(super) use start::{Following, obtain};
 
 use crate::lifecycle::TaskRef;
 
 /// What is held of the templates of all tasks.
 #[derive(Debug, Default)]
-pub(super) struct HeldShown(Mutex<HashMap<(AllocId, u16), TaskShown>>);
+pub(super) struct HeldTemplateData(Mutex<HashMap<(AllocId, u16), TaskTemplateData>>);
 
-/// Of one task.
+/// What is held of the templates of one task.
 #[derive(Debug, Default)]
-struct TaskShown {
+struct TaskTemplateData {
     /// What its files showed last, for starts while no server answers.
-    complete: Option<Arc<Shown>>,
-    /// What a server said last, and what it said before: a process may still use that.
-    seen: Vec<Arc<Shown>>,
-    writes: Arc<Writes>,
+    complete: Option<Arc<TemplateData>>,
+    /// The last data from a server, and the data before it: a process may still use that.
+    seen: Vec<Arc<TemplateData>>,
+    writes: Arc<WriteOrder>,
 }
 
-/// How many answers of a server are known of whose values people are shown nothing.
+/// How many answers of a server are remembered, so that their values can be redacted.
 const SEEN_MAX: usize = 2;
 
-impl HeldShown {
-    fn of(&self, of: TaskRef) -> Option<Arc<Shown>> {
+impl HeldTemplateData {
+    fn of(&self, of: TaskRef) -> Option<Arc<TemplateData>> {
         self.all().get(&(of.alloc, of.task))?.complete.clone()
     }
 
-    fn hold(&self, of: TaskRef, shown: Arc<Shown>) {
-        self.all().entry((of.alloc, of.task)).or_default().complete = Some(shown);
+    fn hold(&self, of: TaskRef, data: Arc<TemplateData>) {
+        self.all().entry((of.alloc, of.task)).or_default().complete = Some(data);
     }
 
-    /// A server has said this.
-    fn see(&self, of: TaskRef, shown: Arc<Shown>) {
+    /// Adds data from a server.
+    fn record(&self, of: TaskRef, data: Arc<TemplateData>) {
         let mut all = self.all();
         let seen = &mut all.entry((of.alloc, of.task)).or_default().seen;
-        seen.insert(0, shown);
+        seen.insert(0, data);
         seen.truncate(SEEN_MAX);
     }
 
     /// What a task may know of variables by its templates.
-    pub(super) fn seen(&self, of: TaskRef) -> Vec<Arc<Shown>> {
+    pub(super) fn seen(&self, of: TaskRef) -> Vec<Arc<TemplateData>> {
         let all = self.all();
         let task = all.get(&(of.alloc, of.task));
         task.map(|task| task.seen.iter().chain(&task.complete).cloned().collect()).unwrap_or_default()
     }
 
-    fn writes(&self, of: TaskRef) -> Arc<Writes> {
+    fn writes(&self, of: TaskRef) -> Arc<WriteOrder> {
         self.all().entry((of.alloc, of.task)).or_default().writes.clone()
     }
 
@@ -78,7 +78,7 @@ impl HeldShown {
         }
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<(AllocId, u16), TaskShown>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<(AllocId, u16), TaskTemplateData>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -86,12 +86,12 @@ impl HeldShown {
 /// Orders what the starts of one task write. A write goes on when the start that began it has ended: it must not land upon what the
 /// next one has written.
 #[derive(Debug, Default)]
-struct Writes {
+struct WriteOrder {
     /// The start that wrote last.
     attempt: Mutex<u32>,
 }
 
-impl Writes {
+impl WriteOrder {
     /// Writes something of one start, unless a later one has begun to write.
     fn by<T>(&self, attempt: u32, write: impl FnOnce() -> T) -> Option<T> {
         let mut last = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn no_start_writes_after_a_later_one() {
-        let (held, of) = (HeldShown::default(), TaskRef { alloc: AllocId([1; 16]), task: 0, attempt: 1 });
+        let (held, of) =
+            (HeldTemplateData::default(), TaskRef { alloc: AllocId([1; 16]), task: 0, attempt: 1 });
         let (first, second) = (held.writes(of), held.writes(TaskRef { attempt: 2, ..of }));
         assert_eq!(first.by(1, || "one"), Some("one"));
         assert_eq!(second.by(2, || "two"), Some("two"));
@@ -119,11 +120,12 @@ mod tests {
 
     #[test]
     fn what_was_said_before_is_known_for_a_while() {
-        let (held, of) = (HeldShown::default(), TaskRef { alloc: AllocId([1; 16]), task: 0, attempt: 1 });
+        let (held, of) =
+            (HeldTemplateData::default(), TaskRef { alloc: AllocId([1; 16]), task: 0, attempt: 1 });
         for index in 1..=3 {
-            held.see(of, Arc::new(Shown { index, ..Shown::default() }));
+            held.record(of, Arc::new(TemplateData { index, ..TemplateData::default() }));
         }
-        assert_eq!(held.seen(of).iter().map(|shown| shown.index).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!(held.seen(of).iter().map(|data| data.index).collect::<Vec<_>>(), [3, 2]);
         held.end(of.alloc);
         assert!(held.seen(of).is_empty());
     }

@@ -7,15 +7,15 @@ const COLLECTED_NS: u64 = 200_000_000;
 
 /// Nanoseconds since the Unix epoch throughout.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
-    texts: BTreeMap<usize, Changed>,
+pub(super) struct PendingChanges {
+    texts: BTreeMap<usize, PendingText>,
     /// Of these the task is to notice, then.
-    untold: BTreeSet<usize>,
-    tell_ns: Option<u64>,
+    unnotified: BTreeSet<usize>,
+    notify_ns: Option<u64>,
 }
 
 #[derive(Debug)]
-struct Changed {
+struct PendingText {
     text: String,
     first_ns: u64,
     due_ns: u64,
@@ -23,12 +23,12 @@ struct Changed {
 
 /// How long changes of a template are collected.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Collect {
+pub(super) struct CollectTimes {
     pub(super) min_ns: u64,
     pub(super) max_ns: u64,
 }
 
-impl Collect {
+impl CollectTimes {
     /// As a template says, in milliseconds; 0 for nothing.
     pub(super) fn of(min_ms: u64, max_ms: u64) -> Self {
         let min_ns = if min_ms == 0 { COLLECTED_NS } else { min_ms.saturating_mul(1_000_000) };
@@ -38,11 +38,14 @@ impl Collect {
     }
 }
 
-impl Pending {
+impl PendingChanges {
     /// A template comes to another text than its file holds.
-    pub(super) fn change(&mut self, number: usize, text: String, collect: Collect, now_ns: u64) {
-        let changed =
-            self.texts.entry(number).or_insert(Changed { text: String::new(), first_ns: now_ns, due_ns: 0 });
+    pub(super) fn change(&mut self, number: usize, text: String, collect: CollectTimes, now_ns: u64) {
+        let changed = self.texts.entry(number).or_insert(PendingText {
+            text: String::new(),
+            first_ns: now_ns,
+            due_ns: 0,
+        });
         changed.text = text;
         let latest_ns = changed.first_ns.saturating_add(collect.max_ns);
         changed.due_ns = now_ns.saturating_add(collect.min_ns).min(latest_ns);
@@ -50,7 +53,7 @@ impl Pending {
 
     /// Its file could not be written: the same once more, then.
     pub(super) fn retry(&mut self, number: usize, text: String, at_ns: u64) {
-        self.texts.entry(number).or_insert(Changed { text, first_ns: at_ns, due_ns: at_ns });
+        self.texts.entry(number).or_insert(PendingText { text, first_ns: at_ns, due_ns: at_ns });
     }
 
     /// It comes to what its file holds again.
@@ -65,7 +68,7 @@ impl Pending {
 
     /// When there is something to do.
     pub(super) fn next_ns(&self) -> Option<u64> {
-        self.texts.values().map(|changed| changed.due_ns).chain(self.tell_ns).min()
+        self.texts.values().map(|changed| changed.due_ns).chain(self.notify_ns).min()
     }
 
     /// Takes what is to be written by now.
@@ -80,30 +83,30 @@ impl Pending {
     }
 
     /// The task is to notice these, after a while; those that wait already go with it.
-    pub(super) fn tell(&mut self, numbers: impl IntoIterator<Item = usize>, at_ns: u64) {
-        self.untold.extend(numbers);
-        if !self.untold.is_empty() {
-            self.tell_ns.get_or_insert(at_ns);
+    pub(super) fn notify_at(&mut self, numbers: impl IntoIterator<Item = usize>, at_ns: u64) {
+        self.unnotified.extend(numbers);
+        if !self.unnotified.is_empty() {
+            self.notify_ns.get_or_insert(at_ns);
         }
     }
 
     /// Those of which the task is to notice.
-    pub(super) fn untold(&self) -> &BTreeSet<usize> {
-        &self.untold
+    pub(super) fn unnotified(&self) -> &BTreeSet<usize> {
+        &self.unnotified
     }
 
     /// When the task notices what waits for that.
-    pub(super) fn told_at(&self) -> Option<u64> {
-        self.tell_ns
+    pub(super) fn next_notify_ns(&self) -> Option<u64> {
+        self.notify_ns
     }
 
     /// Takes those of which the task is to notice by now.
-    pub(super) fn told_by(&mut self, now_ns: u64) -> BTreeSet<usize> {
-        if self.tell_ns.is_none_or(|at_ns| at_ns > now_ns) {
+    pub(super) fn take_due(&mut self, now_ns: u64) -> BTreeSet<usize> {
+        if self.notify_ns.is_none_or(|at_ns| at_ns > now_ns) {
             return BTreeSet::new();
         }
-        self.tell_ns = None;
-        std::mem::take(&mut self.untold)
+        self.notify_ns = None;
+        std::mem::take(&mut self.unnotified)
     }
 }
 
@@ -115,8 +118,8 @@ mod tests {
 
     #[test]
     fn changes_are_collected_until_it_is_quiet_and_no_longer_than_that() {
-        let mut pending = Pending::default();
-        let collect = Collect::of(2_000, 5_000);
+        let mut pending = PendingChanges::default();
+        let collect = CollectTimes::of(2_000, 5_000);
         for second in 0..=4 {
             pending.change(0, format!("text {second}"), collect, second * SECOND);
             assert_eq!(pending.next_ns(), Some((second * SECOND + 2 * SECOND).min(5 * SECOND)));
@@ -124,35 +127,35 @@ mod tests {
         assert!(pending.due(5 * SECOND - 1).is_empty());
         assert_eq!(pending.due(5 * SECOND), [(0, "text 4".to_owned())].into());
         assert_eq!(pending.next_ns(), None);
-        pending.change(0, "x".into(), Collect::of(0, 0), 9 * SECOND);
+        pending.change(0, "x".into(), CollectTimes::of(0, 0), 9 * SECOND);
         assert_eq!(pending.next_ns(), Some(9 * SECOND + COLLECTED_NS));
         pending.forget(0);
         assert_eq!(pending.next_ns(), None);
-        assert_eq!(Collect::of(3, 0).max_ns, 12_000_000);
+        assert_eq!(CollectTimes::of(3, 0).max_ns, 12_000_000);
     }
 
     #[test]
     fn what_could_not_be_written_is_tried_again() {
-        let mut pending = Pending::default();
+        let mut pending = PendingChanges::default();
         pending.retry(0, "old".into(), 7);
         assert!(pending.due(6).is_empty());
         assert_eq!(pending.due(7), [(0, "old".to_owned())].into());
         pending.retry(0, "old".into(), 9);
-        pending.change(0, "new".into(), Collect::of(0, 0), 8);
+        pending.change(0, "new".into(), CollectTimes::of(0, 0), 8);
         assert_eq!(pending.due(8 + COLLECTED_NS), [(0, "new".to_owned())].into());
         assert_eq!(pending.next_ns(), None);
     }
 
     #[test]
     fn several_that_changed_are_noticed_together() {
-        let mut pending = Pending::default();
-        pending.tell([], 3);
+        let mut pending = PendingChanges::default();
+        pending.notify_at([], 3);
         assert_eq!(pending.next_ns(), None);
-        pending.tell([1], 10);
-        pending.tell([0, 1], 20);
+        pending.notify_at([1], 10);
+        pending.notify_at([0, 1], 20);
         assert_eq!(pending.next_ns(), Some(10));
-        assert!(pending.told_by(9).is_empty());
-        assert_eq!(pending.told_by(10), [0, 1].into());
-        assert!(pending.told_by(30).is_empty() && pending.untold().is_empty());
+        assert!(pending.take_due(9).is_empty());
+        assert_eq!(pending.take_due(10), [0, 1].into());
+        assert!(pending.take_due(30).is_empty() && pending.unnotified().is_empty());
     }
 }

@@ -12,12 +12,12 @@ const NAME: &str = "templates";
 /// How far the templates of one start of a task have come.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct TemplatesRecord {
-    /// Of which start.
+    /// The start of the task that this is about.
     #[prost(uint32, tag = "1")]
     pub(super) attempt: u32,
     /// What they asked for.
     #[prost(message, repeated, tag = "2")]
-    pub(super) asked: Vec<VariableQuery>,
+    pub(super) requested: Vec<VariableQuery>,
     /// Names what a server answered to that; the files show it.
     #[prost(bytes = "vec", tag = "3")]
     pub(super) seen: Vec<u8>,
@@ -26,10 +26,10 @@ pub(super) struct TemplatesRecord {
     pub(super) index: u64,
     /// Those whose files were written again, and of which the task has not noticed yet.
     #[prost(uint32, repeated, tag = "5")]
-    pub(super) untold: Vec<u32>,
+    pub(super) unnotified: Vec<u32>,
     /// Those whose files were about to be written, and may have been.
     #[prost(uint32, repeated, tag = "6")]
-    pub(super) unsure: Vec<u32>,
+    pub(super) uncertain: Vec<u32>,
 }
 
 impl TemplatesRecord {

@@ -7,29 +7,29 @@ use berth_api::agent::TaskEventKind;
 use berth_template::Query;
 use tokio::sync::mpsc;
 
-use super::data::{Shown, Withheld, asked};
+use super::data::{TemplateData, WithheldData, requested};
 use super::load::{AllRendered, Templates, TextDigest, digests};
 use super::record::TemplatesRecord;
 use crate::lifecycle::{StartFailure, StartFailureKind};
 use crate::secrets::Secrets;
-use crate::shell::asking::{Again, Unanswered};
-use crate::shell::runner::{Runner, TaskCommand, told_to_end};
+use crate::shell::runner::{Runner, TaskCommand, stop_requested};
+use crate::shell::server_requests::{RequestError, RetryPause};
 
-/// What is known of the templates of a task that runs.
+/// The state of the templates of a running task.
 pub(in crate::shell) struct Following {
     pub(super) templates: Arc<Templates>,
-    pub(super) shown: Arc<Shown>,
-    pub(super) asked: BTreeSet<Query>,
-    /// What is rendered at starts only has asked for this: it is shown at the next one, too.
-    pub(super) asked_once: BTreeSet<Query>,
-    /// Whether their files show what a server said last: where nobody knows, they are rendered once more.
-    pub(super) is_shown: bool,
+    pub(super) data: Arc<TemplateData>,
+    pub(super) requested: BTreeSet<Query>,
+    /// Requested by templates that are rendered at starts only; used for the next start, too.
+    pub(super) requested_once: BTreeSet<Query>,
+    /// Whether their files show the last data from a server: where that is unknown, they are rendered once more.
+    pub(super) is_current: bool,
     /// What their files hold, as far as is known.
     pub(super) written: BTreeMap<usize, TextDigest>,
-    /// Of which the task is still to notice.
-    pub(super) untold: BTreeSet<usize>,
+    /// Templates of whose change the task is still to be notified.
+    pub(super) unnotified: BTreeSet<usize>,
     /// The same, if their files were written before the agent ended.
-    pub(super) unsure: BTreeSet<usize>,
+    pub(super) uncertain: BTreeSet<usize>,
 }
 
 impl Following {
@@ -51,33 +51,36 @@ pub(in crate::shell) async fn obtain(
         return Ok((secrets, None));
     }
     tokio::select! {
-        had = had(runner, secrets) => had.map(|(secrets, following)| (secrets, Some(following))),
-        () = told_to_end(commands) => {
+        result = obtain_all(runner, secrets) => result.map(|(secrets, following)| (secrets, Some(following))),
+        () = stop_requested(commands) => {
             let message = "render the task's templates: the task was stopped before all that they show was there";
             Err(recoverable(message.to_owned()))
         }
     }
 }
 
-async fn had(runner: &Runner, secrets: Arc<Secrets>) -> Result<(Arc<Secrets>, Following), StartFailure> {
+async fn obtain_all(
+    runner: &Runner,
+    secrets: Arc<Secrets>,
+) -> Result<(Arc<Secrets>, Following), StartFailure> {
     // What templates gave at the start before is not part of what they show.
     let secrets =
         if secrets.env().is_empty() { secrets } else { Arc::new(secrets.with_env(BTreeMap::new())) };
     let given = secrets.clone();
-    let load = move |context: &_, run: &_, of, place: &_| Templates::load(context, run, of, place, &given);
+    let load = move |context: &_, run: &_, of, paths: &_| Templates::load(context, run, of, paths, &given);
     let templates = Arc::new(runner.blocking(load).await?);
-    let (rendered, shown) = complete(runner, &templates).await?;
-    let AllRendered { texts, followed: queries, asked_once, .. } = rendered;
+    let (rendered, data) = complete(runner, &templates).await?;
+    let AllRendered { texts, followed: queries, requested_once, .. } = rendered;
     let record = TemplatesRecord {
         attempt: runner.of.attempt,
-        asked: asked(&queries),
-        // It names what was said to all that was asked for.
-        seen: if shown.answers(&queries) { shown.seen.clone() } else { Vec::new() },
-        index: shown.index,
+        requested: requested(&queries),
+        // The version of an answer to all queries.
+        seen: if data.answers(&queries) { data.seen.clone() } else { Vec::new() },
+        index: data.index,
         ..TemplatesRecord::default()
     };
     let (writing, dir) = (templates.clone(), runner.keeper_dir.clone());
-    let writes = runner.context.held_shown.writes(runner.of);
+    let writes = runner.context.held_template_data.writes(runner.of);
     let (env, written) = runner
         .blocking(move |_, _, of, _| {
             let env = writing.env_of(&texts)?;
@@ -91,16 +94,16 @@ async fn had(runner: &Runner, secrets: Arc<Secrets>) -> Result<(Arc<Secrets>, Fo
         .await?;
     let secrets = if env.is_empty() { secrets } else { Arc::new(secrets.with_env(env)) };
     runner.context.held_secrets.hold(runner.of, secrets.clone());
-    runner.context.held_shown.hold(runner.of, shown.clone());
+    runner.context.held_template_data.hold(runner.of, data.clone());
     let following = Following {
         templates,
-        shown,
-        asked: queries,
-        asked_once,
-        is_shown: true,
+        data,
+        requested: queries,
+        requested_once,
+        is_current: true,
         written,
-        untold: BTreeSet::new(),
-        unsure: BTreeSet::new(),
+        unnotified: BTreeSet::new(),
+        uncertain: BTreeSet::new(),
     };
     Ok((secrets, following))
 }
@@ -113,37 +116,38 @@ fn recoverable(message: String) -> StartFailure {
 async fn complete(
     runner: &Runner,
     templates: &Arc<Templates>,
-) -> Result<(AllRendered, Arc<Shown>), StartFailure> {
-    let held = runner.context.held_shown.of(runner.of);
-    // What is older than what the task was shown before is not asked for.
+) -> Result<(AllRendered, Arc<TemplateData>), StartFailure> {
+    let held = runner.context.held_template_data.of(runner.of);
+    // Data that is older than what the task had before is not requested.
     let index =
         held.as_ref().map_or_else(|| TemplatesRecord::last_index(&runner.keeper_dir), |held| held.index);
-    let mut shown = Arc::new(Shown { index, ..Shown::default() });
-    let (mut said, mut again, mut withheld) = (String::new(), Again::default(), Withheld::default());
-    let mut say = |kind, text: String| {
+    let mut data = Arc::new(TemplateData { index, ..TemplateData::default() });
+    let (mut last_note, mut pause, mut withheld) =
+        (String::new(), RetryPause::default(), WithheldData::default());
+    let mut note_once = |kind, text: String| {
         // Once for each reason: a task's history is short.
-        if said != text {
+        if last_note != text {
             runner.note(kind, text.clone());
-            said = text;
+            last_note = text;
         }
     };
     loop {
-        let rendered = render(runner, templates, &shown).await?;
+        let rendered = render(runner, templates, &data).await?;
         if rendered.missing.is_empty() {
-            return Ok((rendered, shown));
+            return Ok((rendered, data));
         }
-        let is_answered = shown.answers(&rendered.asked);
+        let is_answered = data.answers(&rendered.requested);
         if is_answered {
-            say(TaskEventKind::Template, shown.lacks(&rendered.missing));
+            note_once(TaskEventKind::Template, data.lacks(&rendered.missing));
         }
-        match watch(runner, &rendered.asked, &shown, &withheld).await {
+        match watch(runner, &rendered.requested, &data, &withheld).await {
             Ok(None) => {}
             Ok(Some(new)) => {
-                (shown, withheld) = (new, Withheld::default());
-                again.reset();
+                (data, withheld) = (new, WithheldData::default());
+                pause.reset();
             }
-            Err(unanswered) => {
-                withheld = Withheld::by(&rendered.asked, &unanswered);
+            Err(error) => {
+                withheld = WithheldData::by(&rendered.requested, &error);
                 // A task restarts with what it showed while no server says what that is now.
                 if let Some(held) = held.clone() {
                     let rendered = render(runner, templates, &held).await?;
@@ -151,12 +155,12 @@ async fn complete(
                         return Ok((rendered, held));
                     }
                 }
-                let text = format!("render the task's templates: {}", unanswered.text);
-                if !unanswered.retry {
+                let text = format!("render the task's templates: {}", error.text);
+                if !error.retry {
                     return Err(recoverable(text));
                 }
-                say(TaskEventKind::HookFailed, format!("{text}; it is tried again"));
-                again.pause().await;
+                note_once(TaskEventKind::HookFailed, format!("{text}; it is tried again"));
+                pause.wait().await;
             }
         }
     }
@@ -165,10 +169,10 @@ async fn complete(
 async fn render(
     runner: &Runner,
     templates: &Arc<Templates>,
-    shown: &Arc<Shown>,
+    data: &Arc<TemplateData>,
 ) -> Result<AllRendered, StartFailure> {
-    let (templates, shown, now_ns) = (templates.clone(), shown.clone(), runner.context.clock.now_ns());
-    let mut rendered = runner.blocking(move |_, _, _, _| templates.render(|_| true, &shown, now_ns)).await?;
+    let (templates, data, now_ns) = (templates.clone(), data.clone(), runner.context.clock.now_ns());
+    let mut rendered = runner.blocking(move |_, _, _, _| templates.render(|_| true, &data, now_ns)).await?;
     // A task starts with all of its files.
     match rendered.failed.pop_first() {
         Some((_, failure)) => Err(failure),
@@ -176,21 +180,22 @@ async fn render(
     }
 }
 
-/// Asks a server for what is shown; it answers once that is other than what is known, or with nothing after a long time.
+/// Waits for data other than the present: a server answers once there is some, or with nothing after a long time.
 pub(super) async fn watch(
     runner: &Runner,
     queries: &BTreeSet<Query>,
-    shown: &Shown,
-    withheld: &Withheld,
-) -> Result<Option<Arc<Shown>>, Unanswered> {
-    let seen = shown.seen_of(queries, withheld);
-    let (task, asked) = (&runner.spec().name, asked(queries));
-    let told = runner.context.asker.variables(runner.of.alloc, task, asked, seen, shown.index).await?;
-    if told.unchanged {
+    data: &TemplateData,
+    withheld: &WithheldData,
+) -> Result<Option<Arc<TemplateData>>, RequestError> {
+    let seen = data.seen_of(queries, withheld);
+    let (task, requested) = (&runner.spec().name, requested(queries));
+    let answer =
+        runner.context.server_client.variables(runner.of.alloc, task, requested, seen, data.index).await?;
+    if answer.unchanged {
         return Ok(None);
     }
     // A server that answers has come as far as the one before, unless it is one of another cluster, whose indexes hold from now on.
-    let shown = Arc::new(Shown::of(queries, told).map_err(|text| Unanswered::for_now(&text))?);
-    runner.context.held_shown.see(runner.of, shown.clone());
-    Ok(Some(shown))
+    let data = Arc::new(TemplateData::of(queries, answer).map_err(|text| RequestError::for_now(&text))?);
+    runner.context.held_template_data.record(runner.of, data.clone());
+    Ok(Some(data))
 }

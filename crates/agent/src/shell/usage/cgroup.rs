@@ -12,7 +12,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
 use rustix::param::clock_ticks_per_second;
 
-use super::processes::Spent;
+use super::processes::CpuSeconds;
 use crate::cgroups::{CpuAccount, second_in};
 
 /// No such file is longer.
@@ -34,37 +34,37 @@ pub(super) struct Throttled {
     pub(super) ns: u64,
 }
 
-/// A place among the files that are kept open: a quarter of those that this process may open.
-struct Place;
+/// A slot among the files that are kept open: a quarter of those that this process may open.
+struct OpenFileSlot;
 
-static PLACES_TAKEN: AtomicUsize = AtomicUsize::new(0);
-static PLACES: LazyLock<usize> = LazyLock::new(|| {
+static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
+static OPEN_FILES_MAX: LazyLock<usize> = LazyLock::new(|| {
     let most = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(most, _)| most / 4);
     usize::try_from(most).unwrap_or(usize::MAX)
 });
 
-impl Place {
+impl OpenFileSlot {
     fn take() -> Option<Self> {
-        let next = |taken: usize| (taken < *PLACES).then_some(taken + 1);
-        PLACES_TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok().map(|_| Self)
+        let next = |taken: usize| (taken < *OPEN_FILES_MAX).then_some(taken + 1);
+        OPEN_FILES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok().map(|_| Self)
     }
 }
 
-impl Drop for Place {
+impl Drop for OpenFileSlot {
     fn drop(&mut self) {
-        PLACES_TAKEN.fetch_sub(1, Ordering::Relaxed);
+        OPEN_FILES.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A file that is read at every look, and kept open where there is a place: finding it takes longer than reading it.
+/// A file that is read for every sample, and kept open while there is a slot: finding it takes longer than reading it.
 struct Counter {
     path: PathBuf,
-    open: Option<(File, Place)>,
+    open: Option<(File, OpenFileSlot)>,
 }
 
 impl Counter {
     fn at(path: PathBuf) -> Self {
-        let open = Place::take().and_then(|place| Some((File::open(&path).ok()?, place)));
+        let open = OpenFileSlot::take().and_then(|slot| Some((File::open(&path).ok()?, slot)));
         Self { path, open }
     }
 
@@ -91,7 +91,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Values of a file of lines as `name 12`, in the order of their names. Lines are not looked at twice.
+/// Values of a file of lines as `name 12`, in the order of their names. Each line is read once.
 fn values<const N: usize>(text: &[u8], names: [&str; N]) -> [Option<u64>; N] {
     let mut found = [None; N];
     for line in text.split(|&byte| byte == b'\n') {
@@ -120,8 +120,8 @@ fn find(root: &Path, cgroups: &str, controller: &str) -> Option<(PathBuf, u8)> {
     first.or_else(|| own("").map(|path| (second_in(root).join(path), 2)))
 }
 
-/// What is counted of memory, those of the cgroups within it included.
-struct Memory {
+/// Counters of memory, including those of nested cgroups.
+struct MemoryCounters {
     /// With what is called so there, in bytes: of no file, of files, and swapped out unless that has its own file.
     stat: Counter,
     names: [&'static str; 3],
@@ -131,7 +131,7 @@ struct Memory {
     most: Counter,
 }
 
-impl Memory {
+impl MemoryCounters {
     fn of((dir, version): (PathBuf, u8)) -> Self {
         let at = |name: &str| Counter::at(dir.join(name));
         let stat = at("memory.stat");
@@ -153,7 +153,7 @@ impl Memory {
         }
     }
 
-    fn look(&self, buffer: &mut Buffer) -> Option<MemoryUsage> {
+    fn read(&self, buffer: &mut Buffer) -> Option<MemoryUsage> {
         let [rss, cache, swap] = values(self.stat.read(buffer)?, self.names);
         // Where nothing is swapped out, nothing may count it either.
         let swap = self.swap.as_ref().map_or(swap, |swap| swap.number(buffer));
@@ -167,14 +167,14 @@ impl Memory {
     }
 }
 
-/// What is counted of processors.
-enum Cpu {
+/// Counters of processor time.
+enum CpuCounters {
     /// In version 1, by two controllers: ticks spent, and how it was held back.
     First(Counter, Counter),
     Second(Counter),
 }
 
-impl Cpu {
+impl CpuCounters {
     fn find(root: &Path, cgroups: &str) -> Option<Self> {
         let (dir, version) = find(root, cgroups, "cpu")?;
         let held_back = Counter::at(dir.join("cpu.stat"));
@@ -185,7 +185,7 @@ impl Cpu {
         Some(Self::First(Counter::at(dir.join("cpuacct.stat")), held_back))
     }
 
-    fn look(&self, buffer: &mut Buffer) -> Option<(Spent, Option<Throttled>)> {
+    fn read(&self, buffer: &mut Buffer) -> Option<(CpuSeconds, Option<Throttled>)> {
         let (user, system, per_second, periods, throttled, unit_ns) = match self {
             Self::First(spent, stat) => {
                 let [user, system] = values(spent.read(buffer)?, ["user", "system"]);
@@ -200,7 +200,7 @@ impl Cpu {
                 (user, system, 1e6, periods, throttled, 1_000)
             }
         };
-        let spent = Spent { user_s: user? as f64 / per_second, system_s: system? as f64 / per_second };
+        let spent = CpuSeconds { user_s: user? as f64 / per_second, system_s: system? as f64 / per_second };
         let throttled = periods.zip(throttled);
         Some((
             spent,
@@ -209,39 +209,39 @@ impl Cpu {
     }
 }
 
-/// The cgroups that count for a container, which stays in them as long as it runs.
-pub(super) struct Counted {
-    memory: Memory,
-    cpu: Cpu,
+/// The counters of the cgroups of a container, which stays in them as long as it runs.
+pub(super) struct CgroupCounters {
+    memory: MemoryCounters,
+    cpu: CpuCounters,
 }
 
-/// What is counted for a container.
+/// The usage of a container.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Counts {
-    pub(super) spent: Spent,
+pub(super) struct CgroupUsage {
+    pub(super) spent: CpuSeconds,
     /// None where nothing counts that.
     pub(super) throttled: Option<Throttled>,
     /// What it holds and counts against its limit.
     pub(super) memory: MemoryUsage,
 }
 
-impl Counted {
+impl CgroupCounters {
     /// Those of its main process; none where nothing counts.
     pub(super) fn of(main: Pid) -> Option<Self> {
         let cgroups = fs::read_to_string(format!("/proc/{main}/cgroup")).ok()?;
-        let counted = Self::find(Path::new("/sys/fs/cgroup"), &cgroups)?;
-        counted.look(&mut Buffer::new()).map(|_| counted)
+        let cgroup = Self::find(Path::new("/sys/fs/cgroup"), &cgroups)?;
+        cgroup.read(&mut Buffer::new()).map(|_| cgroup)
     }
 
     fn find(root: &Path, cgroups: &str) -> Option<Self> {
-        let memory = Memory::of(find(root, cgroups, "memory")?);
-        Some(Self { memory, cpu: Cpu::find(root, cgroups)? })
+        let memory = MemoryCounters::of(find(root, cgroups, "memory")?);
+        Some(Self { memory, cpu: CpuCounters::find(root, cgroups)? })
     }
 
     /// None once it has ended.
-    pub(super) fn look(&self, buffer: &mut Buffer) -> Option<Counts> {
-        let (spent, throttled) = self.cpu.look(buffer)?;
-        Some(Counts { spent, throttled, memory: self.memory.look(buffer)? })
+    pub(super) fn read(&self, buffer: &mut Buffer) -> Option<CgroupUsage> {
+        let (spent, throttled) = self.cpu.read(buffer)?;
+        Some(CgroupUsage { spent, throttled, memory: self.memory.read(buffer)? })
     }
 }
 
@@ -292,9 +292,9 @@ mod tests {
             ("cpu.stat", cpu),
         ];
         write(&root.path().join("berth/task"), &files);
-        let found = Counted::find(root.path(), "0::/berth/task\n").expect("a cgroup");
-        let look = |found: &Counted| found.look(&mut Buffer::new()).expect("it is there");
-        let Counts { spent, throttled, memory } = look(&found);
+        let found = CgroupCounters::find(root.path(), "0::/berth/task\n").expect("a cgroup");
+        let read = |found: &CgroupCounters| found.read(&mut Buffer::new()).expect("it is there");
+        let CgroupUsage { spent, throttled, memory } = read(&found);
         let expected = MemoryUsage {
             rss: 4_194_304,
             swap: 8_192,
@@ -302,13 +302,13 @@ mod tests {
             usage: Some(6_201_344),
             usage_max: Some(9_011_200),
         };
-        assert_eq!((spent, memory), (Spent { user_s: 0.000_4, system_s: 0.000_512 }, expected));
+        assert_eq!((spent, memory), (CpuSeconds { user_s: 0.000_4, system_s: 0.000_512 }, expected));
         assert_eq!(throttled, Some(Throttled { periods: 4, ns: 73_000 }));
         let account = CpuAccount { cgroup: Cgroup::at(root.path().join("berth/task")), version: 2 };
         assert_eq!(CpuTime::of(&account).read(), Some(912));
         fs::remove_file(root.path().join("berth/task/memory.swap.current")).expect("removed");
-        let found = Counted::find(root.path(), "0::/berth/task\n").expect("a cgroup");
-        assert_eq!(look(&found).memory, MemoryUsage { swap: 0, ..expected });
+        let found = CgroupCounters::find(root.path(), "0::/berth/task\n").expect("a cgroup");
+        assert_eq!(read(&found).memory, MemoryUsage { swap: 0, ..expected });
     }
 
     /// As Linux 6.1 has them for a container, where version 1 has these controllers.
@@ -327,10 +327,10 @@ mod tests {
         ];
         write(&of("memory"), &files);
         let cgroups = "7:memory:/berth/task\n5:cpu,cpuacct:/berth/task\n0::/\n";
-        let found = Counted::find(root.path(), cgroups).expect("a cgroup");
-        let Counts { spent, throttled, memory } = found.look(&mut Buffer::new()).expect("it is there");
+        let found = CgroupCounters::find(root.path(), cgroups).expect("a cgroup");
+        let CgroupUsage { spent, throttled, memory } = found.read(&mut Buffer::new()).expect("it is there");
         let ticks = clock_ticks_per_second() as f64;
-        assert_eq!(spent, Spent { user_s: 300.0 / ticks, system_s: 50.0 / ticks });
+        assert_eq!(spent, CpuSeconds { user_s: 300.0 / ticks, system_s: 50.0 / ticks });
         let (rss, swap, cache) = (4_194_304, 8_192, Some(1_351_680));
         assert_eq!(
             memory,
@@ -339,8 +339,8 @@ mod tests {
         assert_eq!(throttled, Some(Throttled { periods: 4, ns: 73_000 }));
         // A controller that does not count that hides nothing else.
         fs::remove_file(of("cpu").join("cpu.stat")).expect("removed");
-        let found = Counted::find(root.path(), cgroups).expect("a cgroup");
-        assert_eq!(found.look(&mut Buffer::new()), Some(Counts { spent, throttled: None, memory }));
+        let found = CgroupCounters::find(root.path(), cgroups).expect("a cgroup");
+        assert_eq!(found.read(&mut Buffer::new()), Some(CgroupUsage { spent, throttled: None, memory }));
         write(&of("cpuacct"), &[("cpuacct.usage", "3500000123\n")]);
         let account = CpuAccount { cgroup: Cgroup::at(of("cpuacct")), version: 1 };
         assert_eq!(CpuTime::of(&account).read(), Some(3_500_000_123));

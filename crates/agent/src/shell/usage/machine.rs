@@ -8,7 +8,7 @@ use berth_api::agent::{CoreUsage, DiskUsage, NodeMemoryUsage, NodeUsage};
 use super::processes::kib;
 
 /// How its cores have spent their time so far.
-pub(super) struct Machine {
+pub(super) struct MachineTimes {
     cores: Vec<Core>,
 }
 
@@ -21,8 +21,8 @@ struct Core {
     idle: u64,
 }
 
-impl Machine {
-    pub(super) fn look() -> Self {
+impl MachineTimes {
+    pub(super) fn read() -> Self {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         Self { cores: stat.lines().filter_map(Core::parse).collect() }
     }
@@ -132,8 +132,8 @@ mod tests {
 
     #[test]
     fn this_machine_can_be_measured() {
-        let before = Machine::look();
-        let usage = Machine::look().since(&before, 1_000.0, Path::new("/"), 7);
+        let before = MachineTimes::read();
+        let usage = MachineTimes::read().since(&before, 1_000.0, Path::new("/"), 7);
         assert!(!usage.cores.is_empty() && usage.uptime_s > 0 && usage.disk.size > 0);
         assert!(usage.memory.total >= usage.memory.available && usage.memory.available > 0);
     }

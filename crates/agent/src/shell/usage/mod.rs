@@ -1,5 +1,5 @@
-//! What tasks and the machine use. All of it is looked at together, at most once a second, and only when somebody asks:
-//! others who ask within that second get the same answer.
+//! Usage of tasks and of the machine. All of it is sampled at once, at most once a second, and only on request:
+//! requests within that second share the sample.
 
 mod cgroup;
 mod machine;
@@ -11,9 +11,9 @@ use berth_api::agent::{
 };
 
 pub(super) use self::cgroup::CpuTime;
-pub(super) use self::processes::Tree;
+pub(super) use self::processes::ProcessTree;
 pub(super) use self::sampler::Sampler;
-use self::sampler::{Measured, Sample};
+use self::sampler::{Sample, SampledTask};
 use super::Agent;
 use crate::lifecycle::TaskRef;
 
@@ -33,7 +33,7 @@ impl Agent {
 
     /// What will be known of the usage of all allocations.
     pub(super) fn all_usage(&self) -> impl Future<Output = Result<AgentOutcome, Refusal>> + Send + 'static {
-        let mut allocs: Vec<(Vec<u8>, Vec<Measured>)> = Vec::new();
+        let mut allocs: Vec<(Vec<u8>, Vec<SampledTask>)> = Vec::new();
         for task in self.all_measured() {
             let id = task.of.alloc.0.to_vec();
             match allocs.last_mut() {
@@ -44,7 +44,7 @@ impl Agent {
         let sampling = self.sampling();
         async move {
             let sample = sampling.await;
-            let of = |(alloc_id, tasks): (Vec<u8>, Vec<Measured>)| AllocUsageEntry {
+            let of = |(alloc_id, tasks): (Vec<u8>, Vec<SampledTask>)| AllocUsageEntry {
                 alloc_id,
                 usage: of_tasks(&sample, &tasks),
             };
@@ -65,7 +65,7 @@ impl Agent {
     }
 
     /// All tasks that run, by allocation.
-    fn all_measured(&self) -> Vec<Measured> {
+    fn all_measured(&self) -> Vec<SampledTask> {
         let running = self.node.allocs().flat_map(|alloc| {
             let id = alloc.id();
             // None of one that has ended.
@@ -74,19 +74,19 @@ impl Agent {
         self.measured(running)
     }
 
-    fn measured(&self, tasks: impl IntoIterator<Item = TaskRef>) -> Vec<Measured> {
+    fn measured(&self, tasks: impl IntoIterator<Item = TaskRef>) -> Vec<SampledTask> {
         let measured = |of: TaskRef| {
             let spec = &self.node.alloc(of.alloc)?.spec().group.tasks[usize::from(of.task)];
-            let keeper_dir = self.data.place(of.alloc).keeper_dir(&spec.name);
+            let keeper_dir = self.data.paths(of.alloc).keeper_dir(&spec.name);
             let pretended = spec.driver == "mock_driver";
-            Some(Measured { of, name: spec.name.clone(), keeper_dir, pretended })
+            Some(SampledTask { of, name: spec.name.clone(), keeper_dir, pretended })
         };
         tasks.into_iter().filter_map(measured).collect()
     }
 }
 
-fn of_tasks(sample: &Sample, tasks: &[Measured]) -> AllocUsage {
-    let of = |task: &Measured| {
+fn of_tasks(sample: &Sample, tasks: &[SampledTask]) -> AllocUsage {
+    let of = |task: &SampledTask| {
         let known = sample.tasks.get(&task.of).cloned().unwrap_or_default();
         TaskUsage { name: task.name.clone(), ..known }
     };

@@ -12,27 +12,27 @@ const STAT_BYTES_MAX: usize = 1_024;
 
 /// Seconds of cpu time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Spent {
+pub(super) struct CpuSeconds {
     pub(super) user_s: f64,
     pub(super) system_s: f64,
 }
 
 /// All processes of the machine, at one time.
 #[derive(Default)]
-pub(in crate::shell) struct Tree {
-    all: BTreeMap<i32, Process>,
-    /// By their parents.
+pub(in crate::shell) struct ProcessTree {
+    all: BTreeMap<i32, ProcessStat>,
+    /// The pids of children, by the pids of their parents.
     children: HashMap<i32, Vec<i32>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Process {
+struct ProcessStat {
     parent: i32,
     user_ticks: u64,
     system_ticks: u64,
 }
 
-impl Tree {
+impl ProcessTree {
     pub(in crate::shell) fn read() -> Self {
         let Ok(entries) = fs::read_dir("/proc") else { return Self::default() };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -41,12 +41,12 @@ impl Tree {
         let process = |pid| {
             let read =
                 File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut bytes)).ok()?;
-            Some((pid, Process::parse(&String::from_utf8_lossy(&bytes[..read]))?))
+            Some((pid, ProcessStat::parse(&String::from_utf8_lossy(&bytes[..read]))?))
         };
         Self::of(pids.filter_map(process).collect())
     }
 
-    fn of(all: BTreeMap<i32, Process>) -> Self {
+    fn of(all: BTreeMap<i32, ProcessStat>) -> Self {
         let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
         for (pid, process) in &all {
             children.entry(process.parent).or_default().push(*pid);
@@ -61,28 +61,31 @@ impl Tree {
         if main <= 0 {
             return Vec::new();
         }
-        let kept = self.all.get(&main).is_some_and(|process| process.parent == keeper);
-        let mut found: Vec<i32> = if kept { vec![keeper] } else { vec![main] };
+        let has_keeper = self.all.get(&main).is_some_and(|process| process.parent == keeper);
+        let mut found: Vec<i32> = if has_keeper { vec![keeper] } else { vec![main] };
         let mut at = 0;
         while at < found.len() {
             let parent = found[at];
             found.extend(self.children.get(&parent).into_iter().flatten());
             at += 1;
         }
-        found.retain(|pid| self.all.contains_key(pid) && !(kept && *pid == keeper));
+        found.retain(|pid| self.all.contains_key(pid) && !(has_keeper && *pid == keeper));
         found
     }
 
-    pub(super) fn spent(&self, pids: &[i32]) -> Spent {
+    pub(super) fn spent(&self, pids: &[i32]) -> CpuSeconds {
         let per_second = clock_ticks_per_second() as f64;
-        let sum = |ticks: fn(&Process) -> u64| {
+        let sum = |ticks: fn(&ProcessStat) -> u64| {
             pids.iter().filter_map(|pid| self.all.get(pid)).map(ticks).sum::<u64>() as f64 / per_second
         };
-        Spent { user_s: sum(|process| process.user_ticks), system_s: sum(|process| process.system_ticks) }
+        CpuSeconds {
+            user_s: sum(|process| process.user_ticks),
+            system_s: sum(|process| process.system_ticks),
+        }
     }
 }
 
-impl Process {
+impl ProcessStat {
     /// Reads /proc/PID/stat; the command's name may hold anything.
     fn parse(stat: &str) -> Option<Self> {
         let (_, fields) = stat.rsplit_once(") ")?;
@@ -113,14 +116,14 @@ pub(super) fn kib(text: &str, name: &str) -> u64 {
 mod tests {
     use super::*;
 
-    fn process(parent: i32) -> Process {
-        Process { parent, user_ticks: 10, system_ticks: 5 }
+    fn process(parent: i32) -> ProcessStat {
+        ProcessStat { parent, user_ticks: 10, system_ticks: 5 }
     }
 
     #[test]
     fn a_task_is_all_that_its_keeper_keeps() {
         let parents = [(1, 0), (10, 1), (11, 10), (12, 11), (13, 10), (20, 1)];
-        let tree = Tree::of(parents.into_iter().map(|(pid, parent)| (pid, process(parent))).collect());
+        let tree = ProcessTree::of(parents.into_iter().map(|(pid, parent)| (pid, process(parent))).collect());
         assert_eq!(tree.of_task(10, 11), [11, 13, 12]);
         assert_eq!(tree.of_task(99, 11), [11, 12], "adopted: its first keeper is gone");
         assert_eq!(tree.of_task(10, 77), [0; 0], "ended");
@@ -132,15 +135,18 @@ mod tests {
     #[test]
     fn a_name_may_hold_anything() {
         let stat = "7 (a) b (c) S 3 7 7 0 -1 4194560 1 0 0 0 42 17 0 0 20 0 1 0 100 1 1";
-        assert_eq!(Process::parse(stat), Some(Process { parent: 3, user_ticks: 42, system_ticks: 17 }));
-        assert_eq!(Process::parse("7 (x"), None);
+        assert_eq!(
+            ProcessStat::parse(stat),
+            Some(ProcessStat { parent: 3, user_ticks: 42, system_ticks: 17 })
+        );
+        assert_eq!(ProcessStat::parse("7 (x"), None);
         assert_eq!(kib("VmPeak:\t 9 kB\nVmRSS:\t  120 kB\n", "VmRSS:"), 120);
     }
 
     #[test]
     fn this_process_holds_memory() {
         let me = std::process::id() as i32;
-        assert!(Tree::read().of_task(0, me).contains(&me));
+        assert!(ProcessTree::read().of_task(0, me).contains(&me));
         assert!(memory(&[me]).rss > 1 << 16);
     }
 }

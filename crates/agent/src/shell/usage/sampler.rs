@@ -1,4 +1,4 @@
-//! Looks at all tasks and the machine at once, and answers everybody who asks soon after the same.
+//! Samples the usage of all tasks and of the machine at once; requests shortly after share the sample.
 
 use std::cell::LazyCell;
 use std::collections::HashMap;
@@ -11,9 +11,9 @@ use nix::unistd::Pid;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::cgroup::{Buffer, Counted, Counts, Throttled};
-use super::machine::Machine;
-use super::processes::{self, Tree};
+use super::cgroup::{Buffer, CgroupCounters, CgroupUsage, Throttled};
+use super::machine::MachineTimes;
+use super::processes::{self, ProcessTree};
 use crate::failure::PANICKED;
 use crate::keeper::plan::StartRecord;
 use crate::lifecycle::TaskRef;
@@ -21,14 +21,14 @@ use crate::shell::runner::Context;
 
 /// How old a sample may be that somebody is shown.
 const AGE_MAX: Duration = Duration::from_secs(1);
-/// Time spent is the difference of two looks: of one that is older nothing is reported now.
+/// Processor time is the difference of two readings: an older one is of no use.
 const BEFORE_MAX: Duration = Duration::from_secs(10);
-/// How far apart two looks are where there is none to compare with.
+/// The interval between two readings where there is none to compare with.
 const SPAN: Duration = Duration::from_millis(200);
 
 /// A task that is to be measured.
 #[derive(Debug, Clone)]
-pub(super) struct Measured {
+pub(super) struct SampledTask {
     pub(super) of: TaskRef,
     pub(super) name: String,
     pub(super) keeper_dir: PathBuf,
@@ -43,68 +43,68 @@ pub(super) struct Sample {
     pub(super) tasks: HashMap<TaskRef, TaskUsage>,
 }
 
-/// The last sample, and whoever makes the next one.
+/// The last sample; its lock is held while the next one is made.
 #[derive(Clone, Default)]
 pub(crate) struct Sampler(Arc<Mutex<Option<Latest>>>);
 
 struct Latest {
-    looks: Looks,
+    reading: UsageReading,
     sample: Arc<Sample>,
 }
 
-/// One look at everything.
-struct Looks {
+/// One reading of all counters.
+struct UsageReading {
     at: Instant,
-    machine: Machine,
+    machine: MachineTimes,
     /// None of those that could not be measured.
-    tasks: HashMap<TaskRef, Option<Look>>,
+    tasks: HashMap<TaskRef, Option<TaskReading>>,
 }
 
-/// What one look at a task finds.
-struct Look {
-    counts: Counts,
-    standing: Arc<Standing>,
+/// One reading of a task's counters.
+struct TaskReading {
+    counts: CgroupUsage,
+    counters: Arc<TaskCounters>,
 }
 
-/// What of a start of a task is the same whenever it is looked at.
-struct Standing {
+/// Where the counters of one start of a task are; the same at each reading.
+struct TaskCounters {
     keeper: i32,
     main: i32,
-    /// Of a container; of other tasks their processes are asked.
-    counted: Option<Counted>,
+    /// Of a container; for other tasks their processes are read.
+    cgroup: Option<CgroupCounters>,
 }
 
-type AllStanding = HashMap<TaskRef, Arc<Standing>>;
+type KnownCounters = HashMap<TaskRef, Arc<TaskCounters>>;
 
 impl Sampler {
     /// A sample that is at most a second old and knows these tasks.
     pub(super) async fn latest(
         &self,
-        tasks: Vec<Measured>,
+        tasks: Vec<SampledTask>,
         context: Arc<Context>,
         data_dir: PathBuf,
     ) -> Arc<Sample> {
         // Whoever comes while a sample is made waits for that one.
         let mut latest = self.0.lock().await;
         let is_fresh =
-            |latest: &Latest| latest.looks.at.elapsed() < AGE_MAX && latest.looks.knows(&tasks, AGE_MAX);
+            |latest: &Latest| latest.reading.at.elapsed() < AGE_MAX && latest.reading.knows(&tasks, AGE_MAX);
         if let Some(latest) = latest.as_ref().filter(|latest| is_fresh(latest)) {
             return latest.sample.clone();
         }
-        let last = latest.take().map(|latest| latest.looks);
-        let known = last.as_ref().map(Looks::standing).unwrap_or_default();
-        let before = match last.filter(|looks| looks.knows(&tasks, BEFORE_MAX)) {
+        let last = latest.take().map(|latest| latest.reading);
+        let known = last.as_ref().map(UsageReading::counters).unwrap_or_default();
+        let before = match last.filter(|reading| reading.knows(&tasks, BEFORE_MAX)) {
             Some(before) => before,
             None => {
-                let before = look(tasks.clone(), known).await;
+                let before = read(tasks.clone(), known).await;
                 sleep(SPAN).await;
                 before
             }
         };
-        let looks = look(tasks, before.standing()).await;
+        let reading = read(tasks, before.counters()).await;
         let compare = move || {
-            let sample = Arc::new(looks.since(&before, &context, &data_dir));
-            Latest { looks, sample }
+            let sample = Arc::new(reading.since(&before, &context, &data_dir));
+            Latest { reading, sample }
         };
         match tokio::task::spawn_blocking(compare).await {
             Ok(made) => latest.insert(made).sample.clone(),
@@ -116,35 +116,35 @@ impl Sampler {
     }
 }
 
-/// Looks at all processes at most once, for all tasks; on a thread where that holds up nobody.
-async fn look(tasks: Vec<Measured>, known: AllStanding) -> Looks {
-    let looked = tokio::task::spawn_blocking(move || {
-        let tree = LazyCell::new(Tree::read as fn() -> Tree);
+/// Reads all processes at most once, for all tasks; on a thread where that blocks nothing else.
+async fn read(tasks: Vec<SampledTask>, known: KnownCounters) -> UsageReading {
+    let reading = tokio::task::spawn_blocking(move || {
+        let tree = LazyCell::new(ProcessTree::read as fn() -> ProcessTree);
         let measured = tasks.iter().filter(|task| !task.pretended);
         let mut buffer = Buffer::new();
-        let mut look = |task: &Measured| look_at(task, known.get(&task.of), &tree, &mut buffer);
-        let tasks = measured.map(|task| (task.of, look(task))).collect();
-        Looks { at: Instant::now(), machine: Machine::look(), tasks }
+        let mut read = |task: &SampledTask| read_task(task, known.get(&task.of), &tree, &mut buffer);
+        let tasks = measured.map(|task| (task.of, read(task))).collect();
+        UsageReading { at: Instant::now(), machine: MachineTimes::read(), tasks }
     });
-    looked.await.unwrap_or_else(|_| Looks {
+    reading.await.unwrap_or_else(|_| UsageReading {
         at: Instant::now(),
-        machine: Machine::look(),
+        machine: MachineTimes::read(),
         tasks: HashMap::new(),
     })
 }
 
-fn look_at(
-    task: &Measured,
-    known: Option<&Arc<Standing>>,
-    tree: &LazyCell<Tree, fn() -> Tree>,
+fn read_task(
+    task: &SampledTask,
+    known: Option<&Arc<TaskCounters>>,
+    tree: &LazyCell<ProcessTree, fn() -> ProcessTree>,
     buffer: &mut Buffer,
-) -> Option<Look> {
-    let standing = known.cloned().or_else(|| Standing::find(task).map(Arc::new))?;
-    let counts = match &standing.counted {
-        Some(counted) => counted.look(buffer)?,
+) -> Option<TaskReading> {
+    let counters = known.cloned().or_else(|| TaskCounters::find(task).map(Arc::new))?;
+    let counts = match &counters.cgroup {
+        Some(cgroup) => cgroup.read(buffer)?,
         None => {
-            let processes = tree.of_task(standing.keeper, standing.main);
-            let counts = || Counts {
+            let processes = tree.of_task(counters.keeper, counters.main);
+            let counts = || CgroupUsage {
                 spent: tree.spent(&processes),
                 throttled: None,
                 memory: processes::memory(&processes),
@@ -152,37 +152,37 @@ fn look_at(
             (!processes.is_empty()).then(counts)?
         }
     };
-    Some(Look { counts, standing })
+    Some(TaskReading { counts, counters })
 }
 
-impl Standing {
-    fn find(task: &Measured) -> Option<Self> {
+impl TaskCounters {
+    fn find(task: &SampledTask) -> Option<Self> {
         let StartRecord { keeper_pid: keeper, pid: main, container, .. } =
             StartRecord::read(&task.keeper_dir).ok().flatten()?;
         // One that is only claimed has no process yet.
         let is_container = main > 0 && container.is_some();
-        let counted = is_container.then(|| Counted::of(Pid::from_raw(main))).flatten();
-        (main > 0).then_some(Self { keeper, main, counted })
+        let cgroup = is_container.then(|| CgroupCounters::of(Pid::from_raw(main))).flatten();
+        (main > 0).then_some(Self { keeper, main, cgroup })
     }
 }
 
-impl Looks {
-    /// Whether it is young enough, and these were looked at.
-    fn knows(&self, tasks: &[Measured], age_max: Duration) -> bool {
+impl UsageReading {
+    /// Whether it is young enough, and includes these tasks.
+    fn knows(&self, tasks: &[SampledTask], age_max: Duration) -> bool {
         self.at.elapsed() < age_max
             && tasks.iter().all(|task| task.pretended || self.tasks.contains_key(&task.of))
     }
 
     /// Of the tasks that could be measured.
-    fn standing(&self) -> AllStanding {
-        let of = |(of, look): (&TaskRef, &Option<Look>)| Some((*of, look.as_ref()?.standing.clone()));
+    fn counters(&self) -> KnownCounters {
+        let of = |(of, read): (&TaskRef, &Option<TaskReading>)| Some((*of, read.as_ref()?.counters.clone()));
         self.tasks.iter().filter_map(of).collect()
     }
 
     fn since(&self, before: &Self, context: &Context, data_dir: &std::path::Path) -> Sample {
         let core_mhz = core_mhz(context);
         let seconds = self.at.duration_since(before.at).as_secs_f64().max(0.001);
-        let usage = |(of, after): (&TaskRef, &Option<Look>)| {
+        let usage = |(of, after): (&TaskRef, &Option<TaskReading>)| {
             let (before, after) = (before.tasks.get(of).and_then(Option::as_ref), after.as_ref()?);
             let cpu = before.map(|before| cpu(before, after, seconds, core_mhz));
             Some((*of, TaskUsage { cpu, memory: Some(after.counts.memory), ..TaskUsage::default() }))
@@ -198,7 +198,7 @@ fn core_mhz(context: &Context) -> f64 {
     equipment.node.attributes.get("cpu.frequency").and_then(|mhz| mhz.parse().ok()).unwrap_or_default()
 }
 
-fn cpu(before: &Look, after: &Look, seconds: f64, core_mhz: f64) -> CpuUsage {
+fn cpu(before: &TaskReading, after: &TaskReading, seconds: f64, core_mhz: f64) -> CpuUsage {
     let percent = |before: f64, after: f64| ((after - before) / seconds * 100.0).max(0.0);
     let user_percent = percent(before.counts.spent.user_s, after.counts.spent.user_s);
     let system_percent = percent(before.counts.spent.system_s, after.counts.spent.system_s);

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, env, path::Path};
 
 use berth_api::http::JobSubmission;
-use berth_jobfile::{Diagnostics, Inputs, Parsed};
+use berth_jobfile::{Diagnostics, Inputs, ParsedJob};
 use berth_model::{
     job::{Job, SUBMISSION_BYTES_MAX},
     namespace::NAMESPACE_DEFAULT,
@@ -97,7 +97,7 @@ impl JobFile {
         Self { is_json, ..self.clone() }
     }
 
-    fn parse_source(&self, source: &[u8], inputs: &Inputs) -> Result<Parsed, Diagnostics> {
+    fn parse_source(&self, source: &[u8], inputs: &Inputs) -> Result<ParsedJob, Diagnostics> {
         let parse = if self.is_json { berth_jobfile::parse_json_with } else { berth_jobfile::parse };
         parse(source, name(&self.path), inputs)
     }
@@ -122,7 +122,7 @@ impl JobFile {
     pub fn parse_for_server(&self, namespace: &str) -> Result<JobForServer, Failure> {
         let written = self.read(namespace)?;
         let parse = |inputs: &Inputs| self.parse_source(&written.source, inputs);
-        let (Parsed { job, warnings }, driver_errors) = match parse(&written.inputs) {
+        let (ParsedJob { job, warnings }, driver_errors) = match parse(&written.inputs) {
             Ok(parsed) => (parsed, None),
             Err(mistakes) => {
                 match parse(&written.inputs.clone().drivers(mistakes.unknown_drivers().iter().cloned())) {

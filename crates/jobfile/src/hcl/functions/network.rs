@@ -7,18 +7,18 @@ use crate::hcl::value::Value;
 
 pub(super) static TABLE: &[Function] = &[
     function("cidrhost", 2..=2, |a| {
-        let (block, number) = (Block::read(&a.text(0)?)?, a.whole(1)?);
+        let (block, number) = (AddressBlock::read(&a.text(0)?)?, a.whole(1)?);
         Ok(Value::text(block.host(number)?.to_string()))
     }),
     function("cidrnetmask", 1..=1, |a| {
-        let block = Block::read(&a.text(0)?)?;
+        let block = AddressBlock::read(&a.text(0)?)?;
         if block.bits != 32 {
             return Err("only blocks of IPv4 have a mask".to_owned());
         }
         Ok(Value::text(block.address(u128::MAX << (32 - block.prefix))?.to_string()))
     }),
     function("cidrsubnet", 3..=3, |a| {
-        let (block, more, number) = (Block::read(&a.text(0)?)?, a.count(1)?, a.count(2)?);
+        let (block, more, number) = (AddressBlock::read(&a.text(0)?)?, a.count(1)?, a.count(2)?);
         Ok(Value::text(block.part(more, number as u128)?.to_string()))
     }),
     function("cidrsubnets", 2..=usize::MAX, subnets),
@@ -26,16 +26,16 @@ pub(super) static TABLE: &[Function] = &[
 
 /// Addresses that begin with the same bits.
 #[derive(Debug, Clone, Copy)]
-struct Block {
+struct AddressBlock {
     /// The first one, in the low `bits`.
     first: u128,
     /// How many bits they share.
     prefix: u32,
-    /// 32 or 128.
+    /// The length of an address: 32 or 128.
     bits: u32,
 }
 
-impl std::fmt::Display for Block {
+impl std::fmt::Display for AddressBlock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.address(self.first) {
             Ok(address) => write!(f, "{address}/{}", self.prefix),
@@ -44,7 +44,7 @@ impl std::fmt::Display for Block {
     }
 }
 
-impl Block {
+impl AddressBlock {
     fn read(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is not a block of addresses, as \"10.0.0.0/8\"");
         let (address, prefix) = text.split_once('/').ok_or_else(wrong)?;
@@ -95,7 +95,7 @@ impl Block {
 
 /// Parts one behind the other, each with its own number of bits more.
 fn subnets(arguments: &Arguments<'_>) -> Result<Value, String> {
-    let block = Block::read(&arguments.text(0)?)?;
+    let block = AddressBlock::read(&arguments.text(0)?)?;
     let (mut parts, mut next) = (Vec::new(), block.first);
     for at in 1..arguments.values.len() {
         let part = block.part(arguments.count(at)?, 0)?;
@@ -105,7 +105,7 @@ fn subnets(arguments: &Arguments<'_>) -> Result<Value, String> {
         let first =
             first.filter(|first| first - block.first <= block.last_host() - size.min(block.last_host()));
         let first = first.ok_or("the block has no room for all of its parts")?;
-        parts.push(Value::text(Block { first, ..part }.to_string()));
+        parts.push(Value::text(AddressBlock { first, ..part }.to_string()));
         next = first.saturating_add(size).saturating_add(1);
     }
     Ok(Value::list(parts))

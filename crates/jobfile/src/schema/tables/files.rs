@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is downloaded.
+/// An `artifact` block: what is downloaded for a task.
 pub(crate) static ARTIFACT: Schema = schema(
     "artifact",
     &[
@@ -16,7 +16,7 @@ pub(crate) static ARTIFACT: Schema = schema(
     ],
 );
 
-/// What is rendered.
+/// A `template` block: a file that is rendered for a task.
 pub(crate) static TEMPLATE: Schema = schema(
     "template",
     &[

@@ -33,7 +33,7 @@ pub(crate) static SERVICE: Schema = Schema {
 
 static WEIGHTS: Schema = schema("weights", &[whole("passing", "Passing"), whole("warning", "Warning")]);
 
-/// A question asked again and again.
+/// A check that is run periodically.
 pub(crate) static CHECK: Schema = schema(
     "check",
     &[

@@ -95,7 +95,7 @@ impl SimNode {
     pub fn on_down(&mut self, message: Down, now_ns: u64, common: &mut FleetContext) {
         let was_open = self.session.is_open();
         if AgentSession::is_answer(&message) {
-            self.happens(Event::Heard, now_ns, common);
+            self.happens(Event::ServerContact, now_ns, common);
         }
         match self.session.on_down(message, now_ns) {
             Some(SessionAction::Refused(refused)) => {

@@ -130,7 +130,7 @@ impl SimNode {
         };
         let settings = match host.launch(run, of, &AllocPaths::new(Path::new(DATA_DIR), of.alloc))? {
             Launch::Mock(settings) => Arc::new(settings),
-            Launch::Kept(_) => {
+            Launch::Keeper(_) => {
                 let message = "run a process: a simulated node only pretends to run tasks".to_owned();
                 return Err(StartFailure { kind: StartFailureKind::Setup, message });
             }

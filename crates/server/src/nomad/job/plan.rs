@@ -4,7 +4,7 @@
 use std::sync::{Arc, atomic::AtomicBool};
 
 use berth_api::http::JobPlanned;
-use berth_jobfile::Parsed;
+use berth_jobfile::ParsedJob;
 use berth_model::{
     EvalId, Index,
     command::{Command, Entry, RegisterJob},
@@ -38,7 +38,7 @@ pub(in crate::nomad) async fn plan(mut call: Call) -> Reply {
     let parse_job = jobs::parse_job(&call);
     let ignored = call.ignored().apart_from(jobs::JOB);
     let read = move |text: &[u8]| Ok((call::parse::<PlanOptions>(text, &ignored)?, parse_job(text)?));
-    let (PlanOptions { diff: with_diff, policy_override }, Parsed { mut job, warnings: read }) =
+    let (PlanOptions { diff: with_diff, policy_override }, ParsedJob { mut job, warnings: read }) =
         call.body(call.api.limits.job_body_bytes_max, read).await?;
     jobs::settle_key(&call, &mut job, Some(&id))?;
     let view = call.view();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_api::http::{JobRegistered, JobSubmission};
-use berth_jobfile::{Inputs, Parsed};
+use berth_jobfile::{Inputs, ParsedJob};
 use berth_model::{
     EvalId, Index, JobKey,
     command::{Command, RegisterJob},
@@ -103,7 +103,7 @@ pub(in crate::nomad) async fn register_as(call: &mut Call, id: Option<&str>) -> 
     let parse_job = parse_job(call);
     let ignored = call.ignored().apart_from(JOB);
     let read = move |text: &[u8]| Ok((call::parse::<Conditions>(text, &ignored)?, parse_job(text)?));
-    let (mut conditions, Parsed { mut job, warnings: read }) =
+    let (mut conditions, ParsedJob { mut job, warnings: read }) =
         call.body(call.api.limits.job_body_bytes_max, read).await?;
     settle_key(call, &mut job, id)?;
     let priority = eval_priority("EvalPriority", conditions.eval_priority)?;
@@ -164,7 +164,9 @@ pub(in crate::nomad) fn check_size(job: &Job) -> Result<(), Failure> {
 }
 
 /// What reads the job in a body.
-pub(in crate::nomad) fn parse_job(call: &Call) -> impl Fn(&[u8]) -> Result<Parsed, Failure> + Send + use<> {
+pub(in crate::nomad) fn parse_job(
+    call: &Call,
+) -> impl Fn(&[u8]) -> Result<ParsedJob, Failure> + Send + use<> {
     let latest = call.later_view();
     move |text| {
         let read = |inputs: &Inputs| berth_jobfile::parse_json_with(text, BODY_NAME, inputs);

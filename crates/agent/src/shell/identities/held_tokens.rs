@@ -36,21 +36,21 @@ impl HeldToken {
     }
 }
 
-/// Of one task, by the names of its identities.
-pub(in crate::shell) type HeldTokens = BTreeMap<String, HeldToken>;
+/// The tokens of one task, by the names of its identities.
+pub(in crate::shell) type TaskTokens = BTreeMap<String, HeldToken>;
 
-/// Those of all tasks that have any.
+/// The tokens of all tasks that have any.
 #[derive(Debug, Default)]
-pub(in crate::shell) struct Held(Mutex<HashMap<(AllocId, u16), Arc<HeldTokens>>>);
+pub(in crate::shell) struct HeldTokens(Mutex<HashMap<(AllocId, u16), Arc<TaskTokens>>>);
 
-impl Held {
+impl HeldTokens {
     /// Those of a task.
-    pub(super) fn of(&self, of: TaskRef) -> Arc<HeldTokens> {
+    pub(super) fn of(&self, of: TaskRef) -> Arc<TaskTokens> {
         self.all().get(&(of.alloc, of.task)).cloned().unwrap_or_default()
     }
 
     /// A task holds these besides those that it held.
-    pub(super) fn add(&self, of: TaskRef, tokens: HeldTokens) -> Arc<HeldTokens> {
+    pub(super) fn add(&self, of: TaskRef, tokens: TaskTokens) -> Arc<TaskTokens> {
         let mut all = self.all();
         let held = all.entry((of.alloc, of.task)).or_default();
         Arc::make_mut(held).extend(tokens);
@@ -65,7 +65,7 @@ impl Held {
         }
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<(AllocId, u16), Arc<HeldTokens>>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<(AllocId, u16), Arc<TaskTokens>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -73,10 +73,11 @@ impl Held {
 /// What a task that starts finds in its environment.
 pub(in crate::shell) fn environment(
     identities: &[IdentitySpec],
-    tokens: &HeldTokens,
+    tokens: &TaskTokens,
 ) -> BTreeMap<String, String> {
-    let told = identities.iter().filter(|identity| identity.env);
-    told.filter_map(|identity| Some((variable(&identity.name), tokens.get(&identity.name)?.token.clone())))
+    let in_env = identities.iter().filter(|identity| identity.env);
+    in_env
+        .filter_map(|identity| Some((variable(&identity.name), tokens.get(&identity.name)?.token.clone())))
         .collect()
 }
 
@@ -102,7 +103,7 @@ mod tests {
     #[test]
     fn what_an_allocation_held_goes_with_it() {
         let (held, task) =
-            (Held::default(), |alloc| TaskRef { alloc: AllocId([alloc; 16]), task: 0, attempt: 1 });
+            (HeldTokens::default(), |alloc| TaskRef { alloc: AllocId([alloc; 16]), task: 0, attempt: 1 });
         for alloc in [1, 2] {
             let token = HeldToken::new(signed(9), 0, 0);
             held.add(task(alloc), [("default".to_owned(), token)].into());
@@ -115,7 +116,7 @@ mod tests {
     fn only_what_is_meant_for_it_is_in_the_environment() {
         let identity = |name: &str, env| IdentitySpec { name: name.into(), env, ..IdentitySpec::default() };
         let token = HeldToken::new(signed(9), 0, 0);
-        let tokens: HeldTokens =
+        let tokens: TaskTokens =
             ["default", "aws", "file"].map(|name| (name.to_owned(), token.clone())).into();
         let env = environment(
             &[identity("default", true), identity("aws", true), identity("file", false)],

@@ -12,8 +12,8 @@ use rustix::fs::{FileType, Gid, Mode, OFlags, ResolveFlags, Uid, fchown, fstat, 
 use rustix::io::Errno;
 
 use crate::dirs::{Dir, open_beneath, plain};
-use crate::drivers::Base;
-use crate::failure::{Doing, Failure};
+use crate::drivers::RootFs;
+use crate::failure::{Failure, FailureContext};
 use crate::paths::AllocPaths;
 use crate::shell::replace::{owner_of, replace};
 
@@ -24,18 +24,18 @@ pub(crate) struct FilePath {
     rest: PathBuf,
     /// Whether it is below the directory that tasks share.
     is_shared: bool,
-    /// For people.
-    shown: String,
+    /// As errors name it.
+    display: String,
 }
 
 /// Who may do what with a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Access {
-    /// Permissions.
+pub(crate) struct FileAccess {
+    /// The permission bits.
     pub(crate) mode: u32,
     /// Where absent, that of the directory that the task has for its files.
     pub(crate) uid: Option<u32>,
-    /// The same.
+    /// Where absent, the group of that directory.
     pub(crate) gid: Option<u32>,
 }
 
@@ -44,9 +44,9 @@ impl FilePath {
     ///
     /// # Errors
     /// When it leads out of the task's directories, or to where the task sees nothing.
-    pub(crate) fn find(path: &str, base: Base, place: &AllocPaths, task: &str) -> Result<Self, String> {
-        let (task_dir, shared_dir) = (place.task_dir(task), place.shared_dir());
-        let shown = path.to_owned();
+    pub(crate) fn find(path: &str, root_fs: RootFs, paths: &AllocPaths, task: &str) -> Result<Self, String> {
+        let (task_dir, shared_dir) = (paths.task_dir(task), paths.shared_dir());
+        let display = path.to_owned();
         let path = Path::new(path);
         let shared = [shared_dir.as_path(), Path::new("/alloc"), Path::new("../alloc")];
         let in_shared = shared.iter().find_map(|dir| path.strip_prefix(dir).ok());
@@ -55,15 +55,15 @@ impl FilePath {
             None => (task_dir.clone(), within_task(path.strip_prefix(&task_dir).unwrap_or(path))?),
         };
         if rest.file_name().is_none() {
-            return Err(format!("{shown:?} names no file"));
+            return Err(format!("{display:?} names no file"));
         }
         let first = rest.iter().next().unwrap_or(OsStr::new(""));
-        if in_shared.is_none() && base == Base::Container && first != "local" && first != "secrets" {
+        if in_shared.is_none() && root_fs == RootFs::Container && first != "local" && first != "secrets" {
             return Err(format!(
-                "{shown:?} is not seen in a container: put it in local/, in secrets/ or in /alloc/"
+                "{display:?} is not seen in a container: put it in local/, in secrets/ or in /alloc/"
             ));
         }
-        Ok(Self { top, rest, is_shared: in_shared.is_some(), shown })
+        Ok(Self { top, rest, is_shared: in_shared.is_some(), display })
     }
 
     /// Whether it lies in the task's directory of secrets.
@@ -81,7 +81,7 @@ impl FilePath {
     /// # Errors
     /// When it cannot be read, is no text, or has more bytes than that.
     pub(crate) fn read(&self, bytes_max: usize) -> Result<String, Failure> {
-        let doing = || format!("read {}", self.shown);
+        let doing = || format!("read {}", self.display);
         let file = self.open().map_err(|error| self.failure(doing(), error))?;
         if FileType::from_raw_mode(fstat(&file).doing(doing)?.st_mode) != FileType::RegularFile {
             return Err(Failure::other(doing(), "it is no regular file"));
@@ -104,8 +104,8 @@ impl FilePath {
     ///
     /// # Errors
     /// When it cannot be put there.
-    pub(crate) fn write(&self, text: &str, access: Access) -> Result<(), Failure> {
-        let doing = || format!("write {}", self.shown);
+    pub(crate) fn write(&self, text: &str, access: FileAccess) -> Result<(), Failure> {
+        let doing = || format!("write {}", self.display);
         let wrong = |error| self.failure(doing(), error);
         let top = Dir::open(&self.top)?;
         let name = self.rest.file_name().ok_or_else(|| Failure::other(doing(), "it names no file"))?;
@@ -157,92 +157,96 @@ mod tests {
     use super::*;
     use crate::races::Race;
 
-    const ACCESS: Access = Access { mode: 0o640, uid: None, gid: None };
+    const ACCESS: FileAccess = FileAccess { mode: 0o640, uid: None, gid: None };
 
-    struct World {
+    struct Fixture {
         data: tempfile::TempDir,
-        place: AllocPaths,
+        paths: AllocPaths,
     }
 
-    impl World {
+    impl Fixture {
         fn new() -> Self {
             let data = tempfile::tempdir().expect("a directory");
-            let place = AllocPaths::new(data.path(), AllocId([1; 16]));
+            let paths = AllocPaths::new(data.path(), AllocId([1; 16]));
             for dir in ["local", "secrets"] {
-                fs::create_dir_all(place.task_dir("t").join(dir)).expect("made");
+                fs::create_dir_all(paths.task_dir("t").join(dir)).expect("made");
             }
-            fs::create_dir_all(place.shared_dir().join("data")).expect("made");
-            Self { data, place }
+            fs::create_dir_all(paths.shared_dir().join("data")).expect("made");
+            Self { data, paths }
         }
 
-        fn find(&self, path: &str, base: Base) -> Result<FilePath, String> {
-            FilePath::find(path, base, &self.place, "t")
+        fn find(&self, path: &str, root_fs: RootFs) -> Result<FilePath, String> {
+            FilePath::find(path, root_fs, &self.paths, "t")
         }
     }
 
     #[test]
     fn paths_are_understood_as_the_task_sees_them() {
-        let world = World::new();
-        let shared = world.place.shared_dir();
-        let absolute = world.place.task_dir("t").join("local/abs");
+        let fixture = Fixture::new();
+        let shared = fixture.paths.shared_dir();
+        let absolute = fixture.paths.task_dir("t").join("local/abs");
         for (path, lands) in [
-            ("local/a", world.place.task_dir("t").join("local/a")),
-            ("/secrets/b/c", world.place.task_dir("t").join("secrets/b/c")),
+            ("local/a", fixture.paths.task_dir("t").join("local/a")),
+            ("/secrets/b/c", fixture.paths.task_dir("t").join("secrets/b/c")),
             ("../alloc/data/x", shared.join("data/x")),
             ("/alloc/y", shared.join("y")),
             (shared.join("z").to_str().expect("text"), shared.join("z")),
             (absolute.to_str().expect("text"), absolute.clone()),
         ] {
-            let file = world.find(path, Base::Container).expect("a path");
+            let file = fixture.find(path, RootFs::Container).expect("a path");
             file.write(path, ACCESS).expect("written");
             assert_eq!(fs::read_to_string(&lands).expect("read"), path);
             assert_eq!(lands.metadata().expect("a file").permissions().mode() & 0o7777, 0o640);
             assert_eq!(file.read(1 << 10).expect("read"), path);
-            file.write("again", Access { mode: 0o4755, ..ACCESS }).expect("written");
+            file.write("again", FileAccess { mode: 0o4755, ..ACCESS }).expect("written");
             assert_eq!(fs::read_to_string(&lands).expect("read"), "again");
             assert_eq!(lands.metadata().expect("a file").permissions().mode() & 0o7777, 0o755, "no setuid");
         }
-        assert!(world.find("app.conf", Base::Host).is_ok());
+        assert!(fixture.find("app.conf", RootFs::Host).is_ok());
         for refused in
             ["app.conf", "local/../../x", "../../x", "../alloc/../x", "/etc/passwd", "local/..", ""]
         {
-            assert!(world.find(refused, Base::Container).is_err(), "{refused}");
+            assert!(fixture.find(refused, RootFs::Container).is_err(), "{refused}");
         }
-        assert!(world.find("local/a", Base::Host).expect("a path").read(4).is_err(), "too long");
+        assert!(fixture.find("local/a", RootFs::Host).expect("a path").read(4).is_err(), "too long");
     }
 
     #[test]
     fn no_link_of_the_task_is_followed() {
-        let world = World::new();
-        let victim = world.data.path().join("victim");
+        let fixture = Fixture::new();
+        let victim = fixture.data.path().join("victim");
         fs::create_dir(&victim).expect("made");
         fs::write(victim.join("file"), "untouched").expect("written");
-        let local = world.place.task_dir("t").join("local");
+        let local = fixture.paths.task_dir("t").join("local");
         symlink(&victim, local.join("dir")).expect("linked");
         symlink(victim.join("file"), local.join("link")).expect("linked");
         symlink("dir/file", local.join("inner")).expect("linked");
         for path in ["local/dir/file", "local/link", "local/inner", "local/dir"] {
-            let file = world.find(path, Base::Host).expect("a path");
+            let file = fixture.find(path, RootFs::Host).expect("a path");
             assert!(file.read(1 << 10).is_err(), "{path}");
         }
-        assert!(world.find("local/dir/file", Base::Host).expect("a path").write("x", ACCESS).is_err());
-        world.find("local/link", Base::Host).expect("a path").write("x", ACCESS).expect("it is replaced");
+        assert!(fixture.find("local/dir/file", RootFs::Host).expect("a path").write("x", ACCESS).is_err());
+        fixture.find("local/link", RootFs::Host).expect("a path").write("x", ACCESS).expect("it is replaced");
         assert_eq!(fs::read_to_string(victim.join("file")).expect("read"), "untouched");
         assert_eq!(victim.read_dir().expect("listed").count(), 1);
         fs::create_dir(local.join("taken")).expect("made");
-        assert!(world.find("local/taken", Base::Host).expect("a path").write("x", ACCESS).is_err());
+        assert!(fixture.find("local/taken", RootFs::Host).expect("a path").write("x", ACCESS).is_err());
         let left = local.read_dir().expect("listed").flatten();
         assert!(left.map(|entry| entry.file_name()).all(|name| !name.to_string_lossy().starts_with('.')));
     }
 
     #[test]
     fn what_is_no_regular_file_holds_nobody_up() {
-        let world = World::new();
-        let pipe = world.place.task_dir("t").join("local/pipe");
+        let fixture = Fixture::new();
+        let pipe = fixture.paths.task_dir("t").join("local/pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).expect("made");
-        let said =
-            world.find("local/pipe", Base::Host).expect("a path").read(9).expect_err("no file").to_string();
-        assert!(said.contains("no regular file"), "{said}");
+        let message = fixture
+            .find("local/pipe", RootFs::Host)
+            .expect("a path")
+            .read(9)
+            .expect_err("no file")
+            .to_string();
+        assert!(message.contains("no regular file"), "{message}");
     }
 
     #[test]
@@ -250,7 +254,7 @@ mod tests {
         let race = Race::new();
         race.run(|round| {
             let rest = PathBuf::from(["x/deep/file", "x/file"][round % 2]);
-            FilePath { top: race.root(), rest, is_shared: true, shown: String::new() }
+            FilePath { top: race.root(), rest, is_shared: true, display: String::new() }
                 .write("text", ACCESS)
                 .is_ok()
         });

@@ -16,10 +16,10 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::runner::{Begin, Runner, TaskCommand};
+use super::runner::{Runner, StartMode, TaskCommand};
 use super::socket_dir::SocketDir;
 use crate::dirs::remove_tree;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 use crate::keeper::container::BUNDLE;
 use crate::keeper::plan::{COMPLAINTS_FILE, ExitRecord, KeeperPlan, LOCK_FILE, SOCKET_FILE, StartRecord};
 use crate::lifecycle::{Event, Exit, FoundTask, StartFailure, StartFailureKind, TaskRef};
@@ -39,9 +39,9 @@ const HELD_MAX: Duration = Duration::from_secs(2);
 const UNANSWERED_MAX: usize = 8;
 
 /// What the disk and the lock show of one start of a task.
-enum State {
-    /// A keeper lives.
-    Kept,
+enum StartState {
+    /// The task's keeper lives.
+    Alive,
     /// It was started, and its keeper is gone.
     Orphaned,
     Ended(ExitRecord),
@@ -59,7 +59,7 @@ struct Keeper<'a> {
 /// its stead, as `permit` says, once it runs, or takes too long to.
 pub(super) async fn supervise(
     runner: &Runner,
-    begin: Begin<KeeperPlan>,
+    begin: StartMode<KeeperPlan>,
     permit: Option<OwnedSemaphorePermit>,
     mut commands: mpsc::Receiver<TaskCommand>,
 ) {
@@ -72,42 +72,42 @@ pub(super) async fn supervise(
             drop(permit);
         });
     }
-    if let Begin::Start(plan) = &begin
+    if let StartMode::Start(plan) = &begin
         && let Err(failure) = keeper.start(plan).await
     {
         tracing::warn!(?of, %failure, "could not start a keeper");
     }
-    let mut told = false;
+    let mut reported = false;
     for _ in 0..TRIES_MAX {
         let attached = keeper.attach().await;
         held.abort_all();
         if let Ok(link) = attached {
-            if !told {
-                runner.tell(keeper.started(of, &begin)).await;
-                told = true;
+            if !reported {
+                runner.report(keeper.started(of, &begin)).await;
+                reported = true;
             }
             link.serve(&mut commands).await;
         }
         match keeper.state(of.attempt) {
-            Ok(State::Ended(exit)) => {
-                // A task may have come and gone before it was looked at: it had started all the same.
-                if !told && !exit.start_failed && matches!(begin, Begin::Start(_)) {
-                    runner.tell(keeper.started(of, &begin)).await;
+            Ok(StartState::Ended(exit)) => {
+                // A task may have started and ended before the records were read: it had started all the same.
+                if !reported && !exit.start_failed && matches!(begin, StartMode::Start(_)) {
+                    runner.report(keeper.started(of, &begin)).await;
                 }
-                return runner.tell(ended(of, exit)).await;
+                return runner.report(ended(of, exit)).await;
             }
-            Ok(State::Rebooted) => {
+            Ok(StartState::Rebooted) => {
                 keeper.remove_layer().await;
-                return runner.tell(Event::Recovered(of, FoundTask::Rebooted)).await;
+                return runner.report(Event::Recovered(of, FoundTask::Rebooted)).await;
             }
-            Ok(State::NeverStarted) => return runner.tell(never_started(of, &begin, &keeper)).await,
-            Ok(State::Orphaned) => keeper.adopt().await,
-            Ok(State::Kept) => {}
+            Ok(StartState::NeverStarted) => return runner.report(never_started(of, &begin, &keeper)).await,
+            Ok(StartState::Orphaned) => keeper.adopt().await,
+            Ok(StartState::Alive) => {}
             Err(failure) => tracing::warn!(?of, %failure, "cannot get the task's status"),
         }
         sleep(TRY_PAUSE).await;
     }
-    runner.tell(Event::Exited(of, unknown(runner.context.clock.now_ns()))).await;
+    runner.report(Event::Exited(of, unknown(runner.context.clock.now_ns()))).await;
 }
 
 fn unknown(at_ns: u64) -> Exit {
@@ -115,10 +115,10 @@ fn unknown(at_ns: u64) -> Exit {
     Exit { exit_code: -1, message, at_ns, ..Exit::default() }
 }
 
-fn never_started(of: TaskRef, begin: &Begin<KeeperPlan>, keeper: &Keeper<'_>) -> Event {
+fn never_started(of: TaskRef, begin: &StartMode<KeeperPlan>, keeper: &Keeper<'_>) -> Event {
     match begin {
-        Begin::Recover => Event::Recovered(of, FoundTask::Nothing),
-        Begin::Start(_) => {
+        StartMode::Recover => Event::Recovered(of, FoundTask::Nothing),
+        StartMode::Start(_) => {
             let complaints = std::fs::read_to_string(keeper.dir.join(COMPLAINTS_FILE)).unwrap_or_default();
             let message = format!("start the task's keeper: it ended at once: {}", complaints.trim());
             Event::StartFailed(of, StartFailure { kind: StartFailureKind::Recoverable, message })
@@ -177,10 +177,10 @@ impl Keeper<'_> {
     }
 
     /// Connects, and waits until the task runs.
-    async fn attach(&self) -> io::Result<Link> {
+    async fn attach(&self) -> io::Result<KeeperLink> {
         let dir = SocketDir::open(&self.dir)?;
         let stream = BufReader::new(UnixStream::connect(dir.path(SOCKET_FILE)).await?);
-        let mut link = Link { stream, stop_signal: 0 };
+        let mut link = KeeperLink { stream, stop_signal: 0 };
         if !link.line().await? {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -188,29 +188,29 @@ impl Keeper<'_> {
         Ok(link)
     }
 
-    fn started(&self, of: TaskRef, begin: &Begin<KeeperPlan>) -> Event {
+    fn started(&self, of: TaskRef, begin: &StartMode<KeeperPlan>) -> Event {
         let start = StartRecord::read(&self.dir).ok().flatten().unwrap_or_default();
         let at_ns = start.started_ns;
         match begin {
-            Begin::Start(_) => Event::Started { of, at_ns },
-            Begin::Recover => Event::Recovered(of, FoundTask::Running { started_ns: at_ns }),
+            StartMode::Start(_) => Event::Started { of, at_ns },
+            StartMode::Recover => Event::Recovered(of, FoundTask::Running { started_ns: at_ns }),
         }
     }
 
     /// The lock is looked at before the records: a keeper writes its last record before it lets go of the lock.
-    fn state(&self, attempt: u32) -> Result<State, Failure> {
-        let kept = is_locked(&self.dir.join(LOCK_FILE));
+    fn state(&self, attempt: u32) -> Result<StartState, Failure> {
+        let alive = is_locked(&self.dir.join(LOCK_FILE));
         let end = ExitRecord::read(&self.dir)?;
         if let Some(end) = end.filter(|end| end.attempt == attempt) {
-            return Ok(State::Ended(end));
+            return Ok(StartState::Ended(end));
         }
         let start = StartRecord::read(&self.dir)?;
         let start = start.filter(|start| start.attempt == attempt);
         Ok(match start {
-            _ if kept => State::Kept,
-            None => State::NeverStarted,
-            Some(start) if start.boot_id != proc::boot_id() => State::Rebooted,
-            Some(_) => State::Orphaned,
+            _ if alive => StartState::Alive,
+            None => StartState::NeverStarted,
+            Some(start) if start.boot_id != proc::boot_id() => StartState::Rebooted,
+            Some(_) => StartState::Orphaned,
         })
     }
 }
@@ -221,13 +221,13 @@ fn is_locked(path: &Path) -> bool {
 }
 
 /// A connection to a keeper whose task runs.
-struct Link {
+struct KeeperLink {
     stream: BufReader<UnixStream>,
     /// What the task's image wants to be ended by; 0 for none.
     stop_signal: i32,
 }
 
-impl Link {
+impl KeeperLink {
     /// False at the end. Keepers are trusted to write short lines.
     async fn line(&mut self) -> io::Result<bool> {
         let mut line = String::new();

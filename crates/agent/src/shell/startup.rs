@@ -16,7 +16,7 @@ use crate::volumes::MountDir;
 /// A firewall that is loaded again takes all rules away.
 const RULES_CHECKED_EVERY: Duration = Duration::from_secs(10);
 
-/// The node's networks for allocations, or why it has none, which is said once.
+/// The node's networks for allocations, or why it has none, which is logged once.
 pub(super) fn networks(config: &AgentConfig, data_dir: &Path) -> Result<Arc<Networks>, String> {
     if !config.network.on {
         return Err("the agent was started with --bridge=false".to_owned());
@@ -32,7 +32,7 @@ pub(super) fn networks(config: &AgentConfig, data_dir: &Path) -> Result<Arc<Netw
     })
 }
 
-/// Ids for users of containers, or why there are none, which is said once.
+/// Ids for users of containers, or why there are none, which is logged once.
 pub(super) fn user_ids(config: &AgentConfig, data_dir: &Path) -> Result<UserIds, String> {
     UserIds::open(&config.user_ids, data_dir, &config.keeper_command).map_err(|failure| {
         let can_have = Uid::effective().is_root() && (config.drivers.containers || config.drivers.exec);

@@ -41,14 +41,14 @@ fn given(body: &Body<'_>) -> Map<String, Json> {
 }
 
 /// A task, with what it has of the blocks around it, the nearest first.
-fn task(body: &Body<'_>, around: &[&Body<'_>]) -> Json {
+fn task(body: &Body<'_>, context: &[&Body<'_>]) -> Json {
     let mut task = given(body);
-    let vault = || around.iter().find_map(|outer| outer.again("vault").first().map(given));
+    let vault = || context.iter().find_map(|outer| outer.again("vault").first().map(given));
     if let Some(vault) = task.get("Vault").and_then(Json::as_object).cloned().or_else(vault) {
         let filled = [("Env", json!(true)), ("DisableFile", json!(false)), ("ChangeMode", json!("restart"))];
         task.insert("Vault".to_owned(), with_defaults(vault, filled).into());
     }
-    let outer = around.iter().flat_map(|outer| outer.again("secret"));
+    let outer = context.iter().flat_map(|outer| outer.again("secret"));
     let secrets: Vec<Json> =
         body.again("secret").iter().chain(&outer.collect::<Vec<_>>()).map(|s| given(s).into()).collect();
     if !secrets.is_empty() {

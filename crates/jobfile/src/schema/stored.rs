@@ -1,17 +1,17 @@
-//! Blocks that are kept as they are: of the right types, under their names in JSON, and never looked at again.
+//! Blocks that are stored as they are: of the right types, under their names in JSON, and not interpreted.
 
 use berth_duration::to_nanos;
 use berth_model::{job::Kept, value::Value};
 
 use super::{Body, Field, Schema, Shape, unenforced::is_unenforced};
 
-/// What is kept of jobs, groups, tasks, and of a task's resources and a group's network.
-pub(crate) const KEPT_OF_JOB: &[&str] = &["multiregion", "ui", "consul_namespace", "vault_namespace"];
-pub(crate) const KEPT_OF_GROUP: &[&str] =
+/// What is stored of jobs, groups, tasks, and of a task's resources and a group's network.
+pub(crate) const STORED_OF_JOB: &[&str] = &["multiregion", "ui", "consul_namespace", "vault_namespace"];
+pub(crate) const STORED_OF_GROUP: &[&str] =
     &["stop_after_client_disconnect", "max_client_disconnect", "prevent_reschedule_on_lost", "consul"];
-pub(crate) const KEPT_OF_TASK: &[&str] = &["vault", "consul", "action", "schedule", "csi_plugin", "kind"];
-pub(crate) const KEPT_OF_RESOURCES: &[&str] = &["numa", "secrets", "disk", "iops", "network"];
-pub(crate) const KEPT_OF_NETWORK: &[&str] = &["dns", "cni", "mbits", "Device", "CIDR", "IP"];
+pub(crate) const STORED_OF_TASK: &[&str] = &["vault", "consul", "action", "schedule", "csi_plugin", "kind"];
+pub(crate) const STORED_OF_RESOURCES: &[&str] = &["numa", "secrets", "disk", "iops", "network"];
+pub(crate) const STORED_OF_NETWORK: &[&str] = &["dns", "cni", "mbits", "Device", "CIDR", "IP"];
 
 /// Flags and numbers that Nomad's clients read as pointers: null where they are not given, by their names in JSON.
 const POINTERS: &[&str] = &["PreventRescheduleOnLost", "SecretsMB", "DiskMB", "IOPS", "MBits"];
@@ -26,7 +26,7 @@ impl Schema {
 }
 
 impl Field {
-    /// What JSON holds in the place of a kept setting that is not given: what a client reads that expects the member.
+    /// What JSON holds for a stored setting that is not given: what a client reads that expects the member.
     pub fn unset(&self) -> Value {
         match self.shape {
             Shape::Text if self.json == CLUSTER.0 => Value::String(CLUSTER.1.to_owned()),
@@ -43,23 +43,23 @@ impl Body<'_> {
     /// The named fields, in as far as they say anything: what JSON has for a setting that is not given says nothing.
     pub fn kept(&self, names: &[&str]) -> Kept {
         let fields = names.iter().filter(|name| self.has(name)).filter_map(|name| self.field(name));
-        let given = |field: &Field| self.kept_value(field).filter(|value| *value != field.unset());
+        let given = |field: &Field| self.stored_value(field).filter(|value| *value != field.unset());
         fields.filter_map(|field| Some((field.json.to_owned(), given(field)?))).collect()
     }
 
     /// Every field that is given, and the label, whatever is acted upon.
     pub fn as_given(&self) -> Value {
-        self.report.quietly(|| object(self.kept_whole()))
+        self.report.quietly(|| object(self.stored_whole()))
     }
 
     /// Every field, and the label.
-    fn kept_whole(&self) -> Kept {
+    fn stored_whole(&self) -> Kept {
         let (named, short): (Vec<&Field>, Vec<&Field>) =
             self.schema.fields.iter().partition(|field| !field.json.is_empty());
         let named = named.into_iter();
         let mut kept: Kept =
-            named.filter_map(|field| Some((field.json.to_owned(), self.kept_value(field)?))).collect();
-        kept.extend(short.into_iter().flat_map(|field| self.kept_short_form(field)));
+            named.filter_map(|field| Some((field.json.to_owned(), self.stored_value(field)?))).collect();
+        kept.extend(short.into_iter().flat_map(|field| self.stored_short_form(field)));
         if let (Some(key), Some(label)) = (self.schema.label, self.label()) {
             // A job's `id` counts for more than its label.
             kept.entry(key.to_owned()).or_insert(Value::String(label));
@@ -69,7 +69,7 @@ impl Body<'_> {
 
     /// What HCL alone has a name for, in the members that JSON has for it: the ports of a network are two lists there, and a
     /// short form of a comparison is its operator and a side.
-    fn kept_short_form(&self, field: &Field) -> Vec<(String, Value)> {
+    fn stored_short_form(&self, field: &Field) -> Vec<(String, Value)> {
         let members = |members: Vec<(&str, Option<Value>)>| -> Vec<(String, Value)> {
             let given = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
             given.collect()
@@ -81,7 +81,7 @@ impl Body<'_> {
         if let Shape::Blocks(_) = field.shape {
             let (fixed, dynamic): (Vec<Body<'_>>, Vec<Body<'_>>) =
                 self.blocks(field.hcl).into_iter().partition(|port| port.has("static"));
-            let kept = |ports: Vec<Body<'_>>| list(ports.iter().map(|port| object(port.kept_whole())));
+            let kept = |ports: Vec<Body<'_>>| list(ports.iter().map(|port| object(port.stored_whole())));
             return members(vec![("DynamicPorts", kept(dynamic)), ("ReservedPorts", kept(fixed))]);
         }
         let Some(value) = self.text(field.hcl).map(Value::String) else { return Vec::new() };
@@ -93,10 +93,10 @@ impl Body<'_> {
     }
 
     /// What has no effect has nothing in it that has one, and its own warning says so.
-    fn kept_value(&self, field: &Field) -> Option<Value> {
+    fn stored_value(&self, field: &Field) -> Option<Value> {
         match is_unenforced(self.schema, field.name()) {
-            true => self.report.without_warnings(|| self.value_to_keep(field)),
-            false => self.value_to_keep(field),
+            true => self.report.without_warnings(|| self.value_to_store(field)),
+            false => self.value_to_store(field),
         }
         .inspect(|_| {
             if let Shape::Block(_) = field.shape {
@@ -105,7 +105,7 @@ impl Body<'_> {
         })
     }
 
-    fn value_to_keep(&self, field: &Field) -> Option<Value> {
+    fn value_to_store(&self, field: &Field) -> Option<Value> {
         let name = field.name();
         Some(match field.shape {
             Shape::Text => Value::String(self.filled_text(name)?),
@@ -120,18 +120,18 @@ impl Body<'_> {
                 .into_iter()
                 .map(|(k, v)| (k, Value::List(v.into_iter().map(Value::String).collect()))))?,
             Shape::Settings => map(self.settings(name))?,
-            Shape::Block(_) => self.kept_block(name)?,
-            Shape::Blocks(_) => list(self.blocks(name).iter().map(|block| object(block.kept_whole())))?,
+            Shape::Block(_) => self.stored_block(name)?,
+            Shape::Blocks(_) => list(self.blocks(name).iter().map(|block| object(block.stored_whole())))?,
             Shape::Labelled(_) => map(self
                 .blocks(name)
                 .iter()
-                .map(|block| (block.label().unwrap_or_default(), object(block.kept_whole()))))?,
+                .map(|block| (block.label().unwrap_or_default(), object(block.stored_whole()))))?,
         })
     }
 
     /// A block, even if it holds nothing: that it is there says something, as `sidecar_service {}` does.
-    fn kept_block(&self, name: &str) -> Option<Value> {
-        Some(object(self.block(name)?.kept_whole()))
+    fn stored_block(&self, name: &str) -> Option<Value> {
+        Some(object(self.block(name)?.stored_whole()))
     }
 }
 

@@ -1,10 +1,10 @@
-//! Why an expression has no value.
+//! Errors of evaluation: why an expression has no value.
 
 use crate::{report::Report, span::Span};
 
 /// A mistake in an expression.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct EvalError {
     pub span: Span,
     pub message: String,
     pub help: Option<String>,
@@ -13,9 +13,9 @@ pub(crate) struct Fault {
 }
 
 /// The value of an expression, or why it has none.
-pub(crate) type Evaluated<T> = Result<T, Fault>;
+pub(crate) type EvalResult<T> = Result<T, EvalError>;
 
-impl Fault {
+impl EvalError {
     pub fn at(span: Span, message: impl Into<String>) -> Self {
         Self { span, message: message.into(), help: None, is_limit: false }
     }
@@ -28,7 +28,7 @@ impl Fault {
         Self { is_limit: true, ..self }
     }
 
-    pub fn tell(self, report: &Report<'_>) {
+    pub fn report(self, report: &Report<'_>) {
         report.note(self.span.into(), self.message, self.help);
     }
 }

@@ -15,23 +15,23 @@ use rustix::io::Errno;
 
 use super::Recipient;
 use crate::dirs::{open_beneath, plain};
-use crate::drivers::Base;
+use crate::drivers::RootFs;
 use crate::users;
 
 /// How deep directories of an archive may lie in each other.
 const DEPTH_MAX: usize = 64;
 const DIR_MODE: RawMode = 0o755;
 
-/// Whose the files become; the agent's unless the job says so.
+/// The owner of the files: the agent's user unless the job says otherwise.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Owner(Option<(Uid, Gid)>);
+pub(super) struct FileOwner(Option<(Uid, Gid)>);
 
-impl Owner {
+impl FileOwner {
     pub(super) fn of(spec: &ArtifactSpec, to: &Recipient<'_>) -> Result<Self, String> {
         if !spec.chown {
             return Ok(Self(None));
         }
-        if to.base == Base::Container {
+        if to.root_fs == RootFs::Container {
             return Err(
                 "`chown` is not implemented for containers: whose they are is up to their user".into()
             );
@@ -45,16 +45,16 @@ impl Owner {
 }
 
 /// The directory that an artifact goes to, and the name that it has there if the job gives it one.
-pub(super) struct Target {
+pub(super) struct Destination {
     top: PathBuf,
     rest: PathBuf,
 }
 
-impl Target {
+impl Destination {
     /// What a destination means: below the task's own directory or the one that tasks share, in either's own terms.
     pub(super) fn find(
         destination: &str,
-        base: Base,
+        root_fs: RootFs,
         task_dir: &Path,
         shared_dir: &Path,
     ) -> Result<Self, String> {
@@ -71,7 +71,7 @@ impl Target {
         if first == "secrets" {
             return Err("its destination is in secrets/, which only the task fills".into());
         }
-        if base == Base::Container && first != "local" {
+        if root_fs == RootFs::Container && first != "local" {
             return Err(format!(
                 "its destination {destination:?} is not seen in a container: put it in local/ or in /alloc/"
             ));
@@ -85,14 +85,20 @@ impl Target {
     }
 
     /// All that an archive held, into what is there already.
-    pub(super) fn put_all(&self, from: &Path, owner: Owner) -> Result<(), String> {
+    pub(super) fn put_all(&self, from: &Path, owner: FileOwner) -> Result<(), String> {
         let from = open_dir(CWD, from).map_err(|errno| errno.to_string())?;
         let to = self.open(&self.rest, owner)?;
         merge(&from, &to, owner, 0).map_err(|errno| format!("put it into {}: {errno}", self.rest.display()))
     }
 
     /// A file: under its own name in the directory, or, with `is_name`, under the name that the destination is.
-    pub(super) fn put_file(&self, from: &Path, own: &str, is_name: bool, owner: Owner) -> Result<(), String> {
+    pub(super) fn put_file(
+        &self,
+        from: &Path,
+        own: &str,
+        is_name: bool,
+        owner: FileOwner,
+    ) -> Result<(), String> {
         let (dir, name) = if is_name {
             let name = self.rest.file_name().ok_or("its destination names no file")?;
             (self.rest.parent().unwrap_or(Path::new("")), name)
@@ -101,14 +107,14 @@ impl Target {
         };
         let to = self.open(dir, owner)?;
         let put = || {
-            own_it(CWD, from.as_os_str(), owner)?;
+            set_owner(CWD, from.as_os_str(), owner)?;
             renameat(CWD, from, &to, name)
         };
         put().map_err(|errno| format!("put it at {}: {errno}", dir.join(name).display()))
     }
 
     /// The directory, made where it is missing.
-    fn open(&self, rest: &Path, owner: Owner) -> Result<OwnedFd, String> {
+    fn open(&self, rest: &Path, owner: FileOwner) -> Result<OwnedFd, String> {
         let fail = |errno: Errno| match errno {
             Errno::LOOP | Errno::NOTDIR => {
                 format!("a task put a link or a file at {}, where its destination is", rest.display())
@@ -118,7 +124,7 @@ impl Target {
         let mut dir = open_dir(CWD, &self.top).map_err(fail)?;
         for part in rest {
             match mkdirat(&dir, part, Mode::from_raw_mode(DIR_MODE)) {
-                Ok(()) => own_it(&dir, part, owner).map_err(fail)?,
+                Ok(()) => set_owner(&dir, part, owner).map_err(fail)?,
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(fail(errno)),
             }
@@ -129,7 +135,7 @@ impl Target {
 }
 
 /// Moves what is in one directory into another; of directories that both have, the content.
-fn merge(from: &OwnedFd, to: &OwnedFd, owner: Owner, depth: usize) -> rustix::io::Result<()> {
+fn merge(from: &OwnedFd, to: &OwnedFd, owner: FileOwner, depth: usize) -> rustix::io::Result<()> {
     if depth > DEPTH_MAX {
         return Err(Errno::NAMETOOLONG);
     }
@@ -139,12 +145,12 @@ fn merge(from: &OwnedFd, to: &OwnedFd, owner: Owner, depth: usize) -> rustix::io
             FileType::from_raw_mode(found.st_mode) == FileType::Directory
         };
         if !is_dir {
-            own_it(from, &name, owner)?;
+            set_owner(from, &name, owner)?;
             renameat(from, &name, to, &name)?;
             continue;
         }
         match mkdirat(to, &name, Mode::from_raw_mode(DIR_MODE)) {
-            Ok(()) => own_it(to, &name, owner)?,
+            Ok(()) => set_owner(to, &name, owner)?,
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }
@@ -166,7 +172,7 @@ fn names(dir: &OwnedFd) -> rustix::io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-fn own_it(dir: impl AsFd, name: &OsStr, owner: Owner) -> rustix::io::Result<()> {
+fn set_owner(dir: impl AsFd, name: &OsStr, owner: FileOwner) -> rustix::io::Result<()> {
     match owner.0 {
         Some((uid, gid)) => chownat(dir, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW),
         None => Ok(()),
@@ -207,8 +213,8 @@ mod tests {
             self.0.path().join(name)
         }
 
-        fn find(&self, destination: &str, base: Base) -> Result<Target, String> {
-            Target::find(destination, base, &self.path("task"), &self.path("shared"))
+        fn find(&self, destination: &str, root_fs: RootFs) -> Result<Destination, String> {
+            Destination::find(destination, root_fs, &self.path("task"), &self.path("shared"))
         }
 
         fn text(&self, name: &str) -> String {
@@ -222,8 +228,8 @@ mod tests {
         fs::create_dir_all(world.path("task/local/app/sub")).expect("made");
         fs::write(world.path("task/local/app/sub/own"), "own").expect("written");
         fs::write(world.path("task/local/app/top"), "old").expect("written");
-        let target = world.find("local/app", Base::Container).expect("a place");
-        target.put_all(&world.path("from"), Owner::default()).expect("put");
+        let target = world.find("local/app", RootFs::Container).expect("a place");
+        target.put_all(&world.path("from"), FileOwner::default()).expect("put");
         let app = |name: &str| world.text(&format!("task/local/app/{name}"));
         assert_eq!([app("top"), app("sub/deep"), app("sub/own")], ["top", "deep", "own"]);
     }
@@ -239,15 +245,15 @@ mod tests {
             (shared.to_str().expect("text"), true, "shared/data/x"),
         ] {
             fs::write(world.path("file"), destination).expect("written");
-            let target = world.find(destination, Base::Container).expect("a place");
-            target.put_file(&world.path("file"), "own", is_name, Owner::default()).expect("put");
+            let target = world.find(destination, RootFs::Container).expect("a place");
+            target.put_file(&world.path("file"), "own", is_name, FileOwner::default()).expect("put");
             assert_eq!(world.text(lands), destination);
         }
-        assert!(world.find("app/", Base::Host).is_ok());
+        assert!(world.find("app/", RootFs::Host).is_ok());
         for refused in ["app/", "tmp/x", "secrets/x", "local/../../x", "/etc"] {
-            assert!(world.find(refused, Base::Container).is_err(), "{refused}");
+            assert!(world.find(refused, RootFs::Container).is_err(), "{refused}");
         }
-        assert!(world.find("/secrets/x", Base::Host).is_err());
+        assert!(world.find("/secrets/x", RootFs::Host).is_err());
     }
 
     #[test]
@@ -256,12 +262,12 @@ mod tests {
         symlink(world.path("outside"), world.path("task/local/link")).expect("linked");
         symlink(world.path("outside"), world.path("task/local/sub")).expect("linked");
         symlink(world.path("outside/file"), world.path("task/local/own")).expect("linked");
-        let put = |destination: &str| world.find(destination, Base::Host).expect("a place");
-        let refused = put("local/link").put_file(&world.path("file"), "own", false, Owner::default());
+        let put = |destination: &str| world.find(destination, RootFs::Host).expect("a place");
+        let refused = put("local/link").put_file(&world.path("file"), "own", false, FileOwner::default());
         assert!(refused.expect_err("refused").contains("a task put a link"));
-        assert!(put("local").put_all(&world.path("from"), Owner::default()).is_err(), "sub is a link");
+        assert!(put("local").put_all(&world.path("from"), FileOwner::default()).is_err(), "sub is a link");
         put("local")
-            .put_file(&world.path("file"), "own", false, Owner::default())
+            .put_file(&world.path("file"), "own", false, FileOwner::default())
             .expect("replaces the link");
         assert_eq!(world.text("task/local/own"), "file");
         assert_eq!(world.path("outside").read_dir().expect("a directory").count(), 0);
@@ -272,14 +278,14 @@ mod tests {
         let race = crate::races::Race::new();
         let (from, file) = (tempfile::tempdir().expect("a directory"), race.root().join("file"));
         race.run(|round| {
-            let target = Target { top: race.root(), rest: "x".into() };
+            let target = Destination { top: race.root(), rest: "x".into() };
             if round % 2 == 0 {
                 fs::write(&file, "file").expect("written");
-                return target.put_file(&file, "own", false, Owner::default()).is_ok();
+                return target.put_file(&file, "own", false, FileOwner::default()).is_ok();
             }
             fs::create_dir_all(from.path().join("sub")).expect("made");
             fs::write(from.path().join("sub/deep"), "deep").expect("written");
-            target.put_all(from.path(), Owner::default()).is_ok()
+            target.put_all(from.path(), FileOwner::default()).is_ok()
         });
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use crate::failure::{Doing, Failure};
+use crate::failure::{Failure, FailureContext};
 
 /// Files that a task may have open unless it asks for more: programs that use `select` break above.
 const OPEN_FILES: u64 = 1_024;

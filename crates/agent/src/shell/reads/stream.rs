@@ -11,11 +11,11 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep};
 
-use super::source::{Piece, Source};
+use super::source::{ReadPiece, ReadSource};
 use crate::failure::PANICKED;
 use crate::files::FileReader;
 use crate::keeper::plan::StartRecord;
-use crate::logs::{LogPlace, LogReader};
+use crate::logs::{LogPath, LogReader};
 use crate::paths::{AllocPaths, is_plain_name};
 
 const CHUNK_BYTES_MAX: usize = 64 << 10;
@@ -26,15 +26,15 @@ const FOLLOW_PAUSE: Duration = Duration::from_millis(100);
 /// How long a reader of what is quiet goes without a sign of life.
 const QUIET_MAX: Duration = Duration::from_secs(5);
 
-pub(super) struct Reading {
+pub(super) struct ReadStream {
     pub(super) request: FileRead,
-    pub(super) place: AllocPaths,
+    pub(super) paths: AllocPaths,
     pub(super) credit: Arc<Semaphore>,
     pub(super) done: Arc<AtomicBool>,
     pub(super) up: mpsc::Sender<Up>,
 }
 
-impl Reading {
+impl ReadStream {
     /// Reads to the end; answers with why it ended early, if so.
     pub(super) async fn run(&self) -> String {
         match self.source().await {
@@ -45,13 +45,13 @@ impl Reading {
         }
     }
 
-    async fn source(&self) -> Result<Source, String> {
+    async fn source(&self) -> Result<ReadSource, String> {
         let request = &self.request;
         if !request.path.is_empty() {
-            let (place, request) = (self.place.clone(), request.clone());
-            let opened = blocking(move || FileReader::open(&place, &request)).await;
+            let (paths, request) = (self.paths.clone(), request.clone());
+            let opened = blocking(move || FileReader::open(&paths, &request)).await;
             let opened = opened.map_err(|error| error.to_string())?;
-            return opened.map(Source::File).map_err(|error| error.to_string());
+            return opened.map(ReadSource::File).map_err(|error| error.to_string());
         }
         if !is_plain_name(&request.task) || !matches!(request.stream.as_str(), "stdout" | "stderr") {
             return Err(format!("not found: no task has the log {}.{}", request.task, request.stream));
@@ -59,18 +59,18 @@ impl Reading {
         let Some(log) = self.log().await else {
             return Err(format!("not found: there is no log {}.{}", request.task, request.stream));
         };
-        Ok(Source::Log(LogReader::new(log, request.offset, request.from_end)))
+        Ok(ReadSource::Log(LogReader::new(log, request.offset, request.from_end)))
     }
 
     /// The log, once the task has started; none when it will not.
-    async fn log(&self) -> Option<LogPlace> {
+    async fn log(&self) -> Option<LogPath> {
         loop {
             let done = self.done.load(Ordering::Relaxed);
-            let keeper_dir = self.place.keeper_dir(&self.request.task);
+            let keeper_dir = self.paths.keeper_dir(&self.request.task);
             let start = StartRecord::read(&keeper_dir).ok().flatten();
             if let Some(logs) = start.map(|start| start.logs) {
                 let (dir, stream) = (Path::new(&logs.dir), &self.request.stream);
-                return (!logs.disabled).then(|| LogPlace::new(dir, &logs.task, stream, logs.file_bytes_max));
+                return (!logs.disabled).then(|| LogPath::new(dir, &logs.task, stream, logs.file_bytes_max));
             }
             if done || !self.request.follow {
                 return None;
@@ -79,7 +79,7 @@ impl Reading {
         }
     }
 
-    async fn send_all(&self, mut source: Source) -> io::Result<()> {
+    async fn send_all(&self, mut source: ReadSource) -> io::Result<()> {
         let mut spoke = Instant::now();
         loop {
             // Looked at before what is read: what was written until then is still to be read.
@@ -104,7 +104,7 @@ impl Reading {
     }
 
     /// Sends as much as the credit allows; false at the end so far.
-    async fn send_piece(&self, mut source: Source) -> io::Result<(Source, bool)> {
+    async fn send_piece(&self, mut source: ReadSource) -> io::Result<(ReadSource, bool)> {
         let Ok(first) = self.credit.acquire().await else { return Ok((source, false)) };
         first.forget();
         let more = self.credit.forget_permits(CHUNK_BYTES_MAX - 1);
@@ -115,7 +115,7 @@ impl Reading {
         .await?;
         let piece = piece?;
         self.credit.add_permits(1 + more - piece.as_ref().map_or(0, |piece| piece.data.len()));
-        let Some(Piece { file, offset, data, event }) = piece else { return Ok((source, false)) };
+        let Some(ReadPiece { file, offset, data, event }) = piece else { return Ok((source, false)) };
         let (data, event) = (Bytes::from(data), event.to_owned());
         self.send(FileChunk { offset, file, data, event, ..FileChunk::default() }).await;
         Ok((source, true))

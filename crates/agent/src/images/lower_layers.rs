@@ -1,5 +1,5 @@
 //! Layers that hold hard links to files of the layers below them. What such a layer has depends on those, so it is kept
-//! under a name of its own for each image that it is part of, with the files themselves, which take no room twice.
+//! under a name of its own for each image that it is part of, with the files themselves, which take disk space once.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,30 +15,30 @@ use nix::unistd::{LinkatFlags, UnlinkatFlags, linkat, unlinkat};
 
 use super::digest::Digest;
 use super::registry::error::PullError;
-use super::store::{Begun, Store, is_opaque};
+use super::store::{LayerDir, Store, is_opaque};
 use super::unpack::LowerLink;
 use crate::failure::PANICKED;
 use crate::resolve::{SYMLINKS_MAX, joined, resolve};
 
 /// Looks at directories of lower layers, for all links of a layer together: long paths, links on the way and many layers
 /// multiply, and whoever made the image has chosen them.
-const LOOKS_MAX: usize = 10_000_000;
+const LOOKUPS_MAX: usize = 10_000_000;
 
 /// A layer that is unpacked, but for its hard links to files of lower layers.
 #[derive(Debug)]
-pub(super) struct Unlinked {
-    pub(super) begun: Begun,
+pub(super) struct UnlinkedLayer {
+    pub(super) layer_dir: LayerDir,
     pub(super) opaque: Vec<PathBuf>,
     pub(super) links: Vec<LowerLink>,
 }
 
 /// What became of a layer that was fetched.
 #[derive(Debug)]
-pub(super) enum Fetched {
+pub(super) enum FetchedLayer {
     /// It is in the store, under this name.
-    Kept(Digest),
+    Stored(Digest),
     /// It waits for those below it.
-    Unlinked(Unlinked),
+    Unlinked(UnlinkedLayer),
 }
 
 /// The name of the last of these layers, the lowest first, if it has links to files of the others.
@@ -52,17 +52,17 @@ pub(super) fn linked_names(layers: &[Digest]) -> Vec<Digest> {
     (1..=layers.len()).map(|count| linked_name(&layers[..count])).collect()
 }
 
-impl Fetched {
+impl FetchedLayer {
     /// The layer's name in the store, where it is from now on. `lower` are the names of those below it there, the lowest
     /// first, and `linked` is its own if it has links to their files.
-    pub(super) async fn keep(
+    pub(super) async fn commit(
         self,
         store: &Arc<Store>,
         lower: &[Digest],
         linked: Digest,
     ) -> Result<Digest, PullError> {
         let unlinked = match self {
-            Self::Kept(name) => return Ok(name),
+            Self::Stored(name) => return Ok(name),
             Self::Unlinked(unlinked) => unlinked,
         };
         let _turn = store.turn(linked).await;
@@ -71,21 +71,21 @@ impl Fetched {
         }
         let lower: Vec<PathBuf> = lower.iter().rev().map(|name| store.layer(*name)).collect();
         let store = store.clone();
-        let kept = tokio::task::spawn_blocking(move || {
-            let Unlinked { begun, opaque, links } = unlinked;
-            link_all(&links, &lower, &begun.path).map_err(PullError::never)?;
-            store.keep(begun.named(linked), &opaque).map_err(PullError::from)
+        let committed = tokio::task::spawn_blocking(move || {
+            let UnlinkedLayer { layer_dir, opaque, links } = unlinked;
+            link_all(&links, &lower, &layer_dir.path).map_err(PullError::permanent)?;
+            store.commit(layer_dir.named(linked), &opaque).map_err(PullError::from)
         });
-        kept.await.map_err(|_| PullError::soon(PANICKED))??;
+        committed.await.map_err(|_| PullError::temporary(PANICKED))??;
         Ok(linked)
     }
 
     /// The same of what has no layers below it.
     pub(super) fn alone(self) -> Result<Digest, PullError> {
         match self {
-            Self::Kept(name) => Ok(name),
-            Self::Unlinked(Unlinked { links, .. }) => {
-                Err(PullError::never(links.first().map(LowerLink::refusal).unwrap_or_default()))
+            Self::Stored(name) => Ok(name),
+            Self::Unlinked(UnlinkedLayer { links, .. }) => {
+                Err(PullError::permanent(links.first().map(LowerLink::refusal).unwrap_or_default()))
             }
         }
     }
@@ -97,19 +97,19 @@ fn link_all(links: &[LowerLink], lower: &[PathBuf], dir: &Path) -> Result<(), St
     let lower: Vec<OwnedFd> =
         lower.iter().map(opened).collect::<Result<_, _>>().map_err(|errno| errno.to_string())?;
     let root = File::open(dir).map_err(|error| error.to_string())?;
-    let mut looks_left = LOOKS_MAX;
+    let mut lookups_left = LOOKUPS_MAX;
     for link in links {
-        let found = find(&lower, &link.target, &mut looks_left)
+        let found = find(&lower, &link.target, &mut lookups_left)
             .map_err(|why| format!("{}: {why}", link.refusal()))?;
         let found = found.ok_or_else(|| link.refusal())?;
-        place(&found, &root, &link.path)
+        link_file(&found, &root, &link.path)
             .map_err(|errno| format!("{}: {}", link.path.display(), io::Error::from(errno)))?;
     }
     Ok(())
 }
 
 /// Makes `path` another name of a file. Wherever links of the layer may lead, it is within the layer.
-fn place(found: &Found, root: &File, path: &Path) -> nix::Result<()> {
+fn link_file(found: &LayerFile, root: &File, path: &Path) -> nix::Result<()> {
     let within = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -127,73 +127,73 @@ fn place(found: &Found, root: &File, path: &Path) -> nix::Result<()> {
 }
 
 /// A file of some layer, by the directory that it lies in and its name there.
-struct Found {
+struct LayerFile {
     dir: OwnedFd,
     name: OsString,
 }
 
 /// What is at `path` in the image that these layers make, the uppermost first. Symbolic links lead nowhere but to places
 /// of that image.
-fn find(layers: &[OwnedFd], path: &Path, looks_left: &mut usize) -> Result<Option<Found>, String> {
+fn find(layers: &[OwnedFd], path: &Path, lookups_left: &mut usize) -> Result<Option<LayerFile>, String> {
     let mut path = path.to_owned();
     for _ in 0..=SYMLINKS_MAX {
-        match walk(layers, &path, looks_left).map_err(|errno| io::Error::from(errno).to_string())? {
-            Walked::Found(found) => return Ok(Some(found)),
-            Walked::Missing => return Ok(None),
-            Walked::Directory => return Err("that is a directory".into()),
-            Walked::Exhausted => {
+        match walk(layers, &path, lookups_left).map_err(|errno| io::Error::from(errno).to_string())? {
+            WalkResult::File(found) => return Ok(Some(found)),
+            WalkResult::Missing => return Ok(None),
+            WalkResult::Directory => return Err("that is a directory".into()),
+            WalkResult::Exhausted => {
                 return Err(format!(
-                    "the layer's hard links take more than {LOOKS_MAX} looks at lower layers"
+                    "the layer's hard links take more than {LOOKUPS_MAX} looks at lower layers"
                 ));
             }
-            Walked::Symlink(elsewhere) => path = elsewhere,
+            WalkResult::Symlink(elsewhere) => path = elsewhere,
         }
     }
     Err(format!("more than {SYMLINKS_MAX} symbolic links on the way"))
 }
 
-enum Walked {
-    Found(Found),
+enum WalkResult {
+    File(LayerFile),
     Missing,
     Directory,
-    /// No looks are left.
+    /// No lookups are left.
     Exhausted,
     /// The path leads through a symbolic link: to this one.
     Symlink(PathBuf),
 }
 
-fn walk(layers: &[OwnedFd], path: &Path, looks_left: &mut usize) -> nix::Result<Walked> {
+fn walk(layers: &[OwnedFd], path: &Path, lookups_left: &mut usize) -> nix::Result<WalkResult> {
     let names: Vec<&OsStr> = path.iter().collect();
     let mut dirs: Vec<OwnedFd> = Vec::new();
     for (depth, name) in names.iter().enumerate() {
         let above = if depth == 0 { layers } else { &dirs };
         let is_last = depth + 1 == names.len();
-        match looks_left.checked_sub(above.len()) {
-            Some(left) => *looks_left = left,
-            None => return Ok(Walked::Exhausted),
+        match lookups_left.checked_sub(above.len()) {
+            Some(left) => *lookups_left = left,
+            None => return Ok(WalkResult::Exhausted),
         }
         match step(above, name)? {
-            Step::Missing => return Ok(Walked::Missing),
-            Step::Directories(_) if is_last => return Ok(Walked::Directory),
-            Step::Directories(next) => dirs = next,
-            Step::File(dir, _) if is_last => {
+            LayerEntry::Missing => return Ok(WalkResult::Missing),
+            LayerEntry::Directories(_) if is_last => return Ok(WalkResult::Directory),
+            LayerEntry::Directories(next) => dirs = next,
+            LayerEntry::File(dir, _) if is_last => {
                 let dir = dir.try_clone().map_err(|_| Errno::EMFILE)?;
-                return Ok(Walked::Found(Found { dir, name: (*name).to_owned() }));
+                return Ok(WalkResult::File(LayerFile { dir, name: (*name).to_owned() }));
             }
-            Step::File(dir, kind) if kind == SFlag::S_IFLNK => {
+            LayerEntry::File(dir, kind) if kind == SFlag::S_IFLNK => {
                 let before: PathBuf = names[..depth].iter().collect();
                 let rest: PathBuf = names[depth + 1..].iter().collect();
                 let text = PathBuf::from(readlinkat(dir, *name)?);
-                return Ok(Walked::Symlink(joined(&before, &text).join(rest)));
+                return Ok(WalkResult::Symlink(joined(&before, &text).join(rest)));
             }
             // A file has nothing below it.
-            Step::File(..) => return Ok(Walked::Missing),
+            LayerEntry::File(..) => return Ok(WalkResult::Missing),
         }
     }
-    Ok(Walked::Directory)
+    Ok(WalkResult::Directory)
 }
 
-enum Step<'a> {
+enum LayerEntry<'a> {
     Missing,
     /// What overlayfs would merge, the uppermost first.
     Directories(Vec<OwnedFd>),
@@ -201,7 +201,7 @@ enum Step<'a> {
 }
 
 /// What overlayfs would show as `name` in these directories, which it merges.
-fn step<'a>(dirs: &'a [OwnedFd], name: &OsStr) -> nix::Result<Step<'a>> {
+fn step<'a>(dirs: &'a [OwnedFd], name: &OsStr) -> nix::Result<LayerEntry<'a>> {
     let mut merged = Vec::new();
     for dir in dirs {
         let found = match stat(dir, name) {
@@ -213,7 +213,7 @@ fn step<'a>(dirs: &'a [OwnedFd], name: &OsStr) -> nix::Result<Step<'a>> {
             // A device stands for what is not there any more; layers are unpacked without others.
             let is_file = merged.is_empty() && kind != SFlag::S_IFCHR && kind != SFlag::S_IFBLK;
             if is_file {
-                return Ok(Step::File(dir, kind));
+                return Ok(LayerEntry::File(dir, kind));
             }
             break;
         }
@@ -224,7 +224,7 @@ fn step<'a>(dirs: &'a [OwnedFd], name: &OsStr) -> nix::Result<Step<'a>> {
             break;
         }
     }
-    Ok(if merged.is_empty() { Step::Missing } else { Step::Directories(merged) })
+    Ok(if merged.is_empty() { LayerEntry::Missing } else { LayerEntry::Directories(merged) })
 }
 
 fn stat(dir: &OwnedFd, name: &OsStr) -> nix::Result<FileStat> {

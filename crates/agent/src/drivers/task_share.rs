@@ -7,11 +7,11 @@ use berth_api::agent::{NodeSpec, TaskDevices, TaskSpec};
 use crate::devices::{DeviceFiles, files_of};
 use crate::failure::Failure;
 use crate::lifecycle::RunSpec;
-use crate::volumes::{HostVolumes, Mount, mounts_of};
+use crate::volumes::{HostVolumes, VolumeMount, mounts_of};
 
-/// A task's share of its node, as far as drivers and the task itself must know it.
+/// A task's share of its node's resources, as far as drivers and the task itself must know it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Given {
+pub struct TaskShare {
     /// MHz; of its cores, if it has any.
     pub cpu_mhz: u32,
     /// What one core of the node has; 0 where that is not known.
@@ -21,10 +21,10 @@ pub struct Given {
     /// The files of its devices.
     pub device_files: Vec<PathBuf>,
     /// What it sees of the node's volumes.
-    pub mounts: Vec<Mount>,
+    pub mounts: Vec<VolumeMount>,
 }
 
-impl Given {
+impl TaskShare {
     /// What an allocation gives to one of its tasks on this node, which has these `files` of devices and these
     /// volumes.
     ///

@@ -14,14 +14,14 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::Images;
-use super::digest::{Digest, Hasher};
-use super::local::Local;
+use super::digest::{Digest, DigestHasher};
+use super::local::LocalImages;
 use super::reference::Reference;
-use super::registry::error::{Again, PullError};
-use super::requests::{failed, invalid, reference, tell};
+use super::registry::error::{PullError, RetryAfter};
+use super::requests::{describe, failed, invalid, reference};
 use super::store::{ImageRecord, Lease, Store};
 use super::unpacking::Unpacking;
-use crate::failure::{Doing, Failure, PANICKED};
+use crate::failure::{Failure, FailureContext, PANICKED};
 
 /// Archives at a time.
 const LOADS_MAX: usize = 2;
@@ -35,29 +35,29 @@ const ANSWER_AFTER: Duration = Duration::from_secs(3);
 /// How long an archive is kept of which nothing more comes.
 const IDLE_MAX: Duration = Duration::from_secs(15);
 
-const NO_ROOM: &str = "the disk of this node is nearly full";
+const NO_DISK_SPACE: &str = "the disk of this node is nearly full";
 
 /// What to do about an archive that cannot be unpacked.
 const REPAIR: &str = "If it is damaged or cut short, write it again (`docker save -o FILE IMAGE`); `tar -tf FILE` \
                       shows whether all of it can be read";
 
-type Loaded = Result<Vec<ImageInfo>, PullError>;
+type LoadResult = Result<Vec<ImageInfo>, PullError>;
 
 /// The archives that are coming.
 #[derive(Clone, Default)]
-pub(super) struct Loads(Arc<Mutex<HashMap<Bytes, Arc<Load>>>>);
+pub(super) struct ArchiveUploads(Arc<Mutex<HashMap<Bytes, Arc<ArchiveUpload>>>>);
 
 /// One archive. What has come of it goes with this, unless it is done.
-struct Load {
+struct ArchiveUpload {
     /// None after the last piece.
     pieces: Mutex<Option<mpsc::Sender<Bytes>>>,
     state: tokio::sync::Mutex<u64>,
-    heard: Mutex<Instant>,
-    outcome: watch::Receiver<Option<Loaded>>,
+    last_active: Mutex<Instant>,
+    outcome: watch::Receiver<Option<LoadResult>>,
     work: AbortHandle,
 }
 
-impl Drop for Load {
+impl Drop for ArchiveUpload {
     fn drop(&mut self) {
         self.work.abort();
     }
@@ -65,44 +65,45 @@ impl Drop for Load {
 
 impl Images {
     /// Takes a piece of an archive, or says what came of all of them.
-    pub(crate) async fn load(&self, asked: LoadImages) -> Result<AgentOutcome, Refusal> {
-        if asked.cancel {
-            self.loads.remove(&asked.upload);
+    pub(crate) async fn load(&self, request: LoadImages) -> Result<AgentOutcome, Refusal> {
+        if request.cancel {
+            self.loads.remove(&request.upload);
             return Ok(AgentOutcome::ImageLoad(ImageLoad::default()));
         }
-        if asked.data.len() > IMAGE_PIECE_BYTES_MAX {
+        if request.data.len() > IMAGE_PIECE_BYTES_MAX {
             return Err(invalid(format!("a piece of an archive has {IMAGE_PIECE_BYTES_MAX} bytes at most")));
         }
-        let load = match self.loads.find(&asked.upload) {
+        let load = match self.loads.find(&request.upload) {
             Some(load) => load,
-            None if asked.offset == 0 => self.begin_load(&asked)?,
+            None if request.offset == 0 => self.begin_load(&request)?,
             None => return Err(invalid("what came of this archive was dropped: send it again".into())),
         };
-        let taken = load.take(&asked).await;
+        let taken = load.take(&request).await;
         if !matches!(&taken, Ok(ImageLoad { done: false, .. })) {
-            self.loads.remove(&asked.upload);
+            self.loads.remove(&request.upload);
         }
         taken.map(AgentOutcome::ImageLoad)
     }
 
-    fn begin_load(&self, asked: &LoadImages) -> Result<Arc<Load>, Refusal> {
-        let name = if asked.name.is_empty() { None } else { Some(reference(&asked.name)?) };
+    fn begin_load(&self, request: &LoadImages) -> Result<Arc<ArchiveUpload>, Refusal> {
+        let name = if request.name.is_empty() { None } else { Some(reference(&request.name)?) };
         let (pieces, coming) = mpsc::channel(PIECES_MAX);
         let (done, outcome) = watch::channel(None);
         let (store, command) = (self.puller.store.clone(), self.puller.unpack_command.clone());
         let local = self.local.clone();
         let work = tokio::spawn(async move {
-            let loaded = Archive { local: &local, store: &store, command: &command, name }.load(coming).await;
+            let loaded =
+                ArchiveLoad { local: &local, store: &store, command: &command, name }.load(coming).await;
             let _ = done.send(Some(loaded));
         });
-        let load = Arc::new(Load {
+        let load = Arc::new(ArchiveUpload {
             pieces: Mutex::new(Some(pieces)),
             state: tokio::sync::Mutex::new(0),
-            heard: Mutex::new(Instant::now()),
+            last_active: Mutex::new(Instant::now()),
             outcome,
             work: work.abort_handle(),
         });
-        self.loads.insert(asked.upload.clone(), load.clone())?;
+        self.loads.insert(request.upload.clone(), load.clone())?;
         Ok(load)
     }
 }
@@ -111,8 +112,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Loads {
-    fn find(&self, upload: &Bytes) -> Option<Arc<Load>> {
+impl ArchiveUploads {
+    fn find(&self, upload: &Bytes) -> Option<Arc<ArchiveUpload>> {
         lock(&self.0).get(upload).cloned()
     }
 
@@ -120,7 +121,7 @@ impl Loads {
         lock(&self.0).remove(upload);
     }
 
-    fn insert(&self, upload: Bytes, load: Arc<Load>) -> Result<(), Refusal> {
+    fn insert(&self, upload: Bytes, load: Arc<ArchiveUpload>) -> Result<(), Refusal> {
         let mut loads = lock(&self.0);
         if loads.len() >= LOADS_MAX {
             let text = format!("the node takes {LOADS_MAX} archives in already: try again when one is there");
@@ -134,7 +135,7 @@ impl Loads {
     /// Drops an archive of which nothing more comes.
     async fn watch(self, upload: Bytes) {
         while let Some(load) = self.find(&upload) {
-            let idle = lock(&load.heard).elapsed();
+            let idle = lock(&load.last_active).elapsed();
             if idle >= IDLE_MAX {
                 return self.remove(&upload);
             }
@@ -144,25 +145,25 @@ impl Loads {
     }
 }
 
-impl Load {
+impl ArchiveUpload {
     /// Takes what was asked, for as long as an answer may wait.
-    async fn take(&self, asked: &LoadImages) -> Result<ImageLoad, Refusal> {
+    async fn take(&self, request: &LoadImages) -> Result<ImageLoad, Refusal> {
         // One piece at a time: another server may have asked the same before.
         let mut received = self.state.lock().await;
-        *lock(&self.heard) = Instant::now();
-        if asked.offset != *received {
+        *lock(&self.last_active) = Instant::now();
+        if request.offset != *received {
             return Ok(ImageLoad { offset: *received, ..ImageLoad::default() });
         }
-        if !asked.data.is_empty() && self.send(&asked.data).await {
-            *received += asked.data.len() as u64;
+        if !request.data.is_empty() && self.send(&request.data).await {
+            *received += request.data.len() as u64;
         }
-        let is_whole = asked.offset + asked.data.len() as u64 == *received;
+        let is_whole = request.offset + request.data.len() as u64 == *received;
         let mut outcome = self.outcome.clone();
-        if asked.end && is_whole {
+        if request.end && is_whole {
             lock(&self.pieces).take();
             let _ = timeout(ANSWER_AFTER, outcome.wait_for(Option::is_some)).await;
         }
-        *lock(&self.heard) = Instant::now();
+        *lock(&self.last_active) = Instant::now();
         let loaded = outcome.borrow().clone();
         match loaded {
             None => Ok(ImageLoad { offset: *received, ..ImageLoad::default() }),
@@ -182,28 +183,28 @@ impl Load {
 /// What never works is a mistake of the archive, and not of this node.
 fn refusal(error: &PullError) -> Refusal {
     let text = format!("load the archive: {}", error.reason);
-    if error.again == Again::Never { invalid(text) } else { failed(&text) }
+    if error.retry_after == RetryAfter::Never { invalid(text) } else { failed(&text) }
 }
 
 /// What is needed to take an archive in.
-struct Archive<'a> {
-    local: &'a Local,
+struct ArchiveLoad<'a> {
+    local: &'a LocalImages,
     store: &'a Arc<Store>,
     command: &'a [String],
     /// What the one image in it is called, whatever it says itself.
     name: Option<Reference>,
 }
 
-impl Archive<'_> {
-    async fn load(&self, mut coming: mpsc::Receiver<Bytes>) -> Loaded {
+impl ArchiveLoad<'_> {
+    async fn load(&self, mut coming: mpsc::Receiver<Bytes>) -> LoadResult {
         let doing = || "unpack it".to_owned();
         // Its own digest is known at its end only.
-        let begun = self.store.begin_unnamed()?;
-        let mut unpacking = Unpacking::start(self.command, &begun.path).doing(doing)?;
-        let (mut hasher, mut bytes) = (Hasher::default(), 0);
+        let layer_dir = self.store.create_unnamed_layer_dir()?;
+        let mut unpacking = Unpacking::start(self.command, &layer_dir.path).doing(doing)?;
+        let (mut hasher, mut bytes) = (DigestHasher::default(), 0);
         while let Some(piece) = coming.recv().await {
-            if !self.store.has_room() {
-                return Err(Failure::other(doing(), NO_ROOM).into());
+            if !self.store.has_disk_space() {
+                return Err(Failure::other(doing(), NO_DISK_SPACE).into());
             }
             hasher.update(&piece);
             bytes += piece.len() as u64;
@@ -212,32 +213,36 @@ impl Archive<'_> {
                 break;
             }
         }
-        let unpacked = unpacking.finish().await.map_err(|why| match self.store.has_room() {
-            true => PullError::never(format!("{why}. {REPAIR}")),
-            false => Failure::other(doing(), NO_ROOM).into(),
+        let unpacked = unpacking.finish().await.map_err(|why| match self.store.has_disk_space() {
+            true => PullError::permanent(format!("{why}. {REPAIR}")),
+            false => Failure::other(doing(), NO_DISK_SPACE).into(),
         })?;
         if let Some(link) = unpacked.links.first() {
-            return Err(PullError::never(format!("{}. {REPAIR}", link.refusal())));
+            return Err(PullError::permanent(format!("{}. {REPAIR}", link.refusal())));
         }
-        let Some(saved) = super::local::saved_images(&begun.path).await? else {
+        let Some(saved) = super::local::saved_images(&layer_dir.path).await? else {
             let (store, digest) = (self.store.clone(), hasher.finish());
             let lease = store.lease(&[digest]);
             let _turn = store.turn(digest).await;
-            let keep = move || {
-                if store.has(digest) { Ok(()) } else { store.keep(begun.named(digest), &unpacked.opaque) }
+            let commit = move || {
+                if store.has(digest) {
+                    Ok(())
+                } else {
+                    store.commit(layer_dir.named(digest), &unpacked.opaque)
+                }
             };
-            blocking(keep).await??;
-            return self.keep_root(digest, bytes, lease).await.map(|image| vec![image]);
+            blocking(commit).await??;
+            return self.write_root_image(digest, bytes, lease).await.map(|image| vec![image]);
         };
         if self.name.is_some() && saved.len() > 1 {
             let why = format!("it holds {} images, which one name cannot stand for", saved.len());
-            return Err(PullError::never(why));
+            return Err(PullError::permanent(why));
         }
         // All names are right before any is kept.
         let named = saved.iter().map(|image| self.names(&image.names)).collect::<Result<Vec<_>, _>>()?;
         let mut images = Vec::new();
         for (image, names) in saved.iter().zip(named) {
-            let (layers, leases) = self.local.layers(image, Again::Never).await?;
+            let (layers, leases) = self.local.layers(image, RetryAfter::Never).await?;
             let record = ImageRecord {
                 digest: image.digest.bytes().to_vec(),
                 config_json: image.config_json.clone(),
@@ -247,7 +252,7 @@ impl Archive<'_> {
                 ..ImageRecord::default()
             };
             for name in names {
-                images.push(self.keep(&name, record.clone()).await?);
+                images.push(self.write_record(&name, record.clone()).await?);
             }
             drop(leases);
         }
@@ -255,7 +260,12 @@ impl Archive<'_> {
     }
 
     /// A root file system says nothing of itself.
-    async fn keep_root(&self, digest: Digest, bytes: u64, _lease: Lease) -> Result<ImageInfo, PullError> {
+    async fn write_root_image(
+        &self,
+        digest: Digest,
+        bytes: u64,
+        _lease: Lease,
+    ) -> Result<ImageInfo, PullError> {
         let name = self.name.clone().ok_or_else(unnamed)?;
         let record = ImageRecord {
             digest: digest.bytes().to_vec(),
@@ -264,40 +274,40 @@ impl Archive<'_> {
             bytes,
             ..ImageRecord::default()
         };
-        self.keep(&name, record).await
+        self.write_record(&name, record).await
     }
 
-    async fn keep(&self, name: &Reference, record: ImageRecord) -> Result<ImageInfo, PullError> {
+    async fn write_record(&self, name: &Reference, record: ImageRecord) -> Result<ImageInfo, PullError> {
         let now = SystemTime::now();
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let pulled_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
         let (store, record) =
             (self.store.clone(), ImageRecord { name: name.to_string(), pulled_ns, ..record });
-        blocking(move || store.write(&record).map(|()| tell(&record, now, &[])))
+        blocking(move || store.write(&record).map(|()| describe(&record, now, &[])))
             .await?
             .map_err(PullError::from)
     }
 
     /// What an image is called: as its archive says, unless people say otherwise.
-    fn names(&self, said: &[String]) -> Result<Vec<Reference>, PullError> {
+    fn names(&self, listed: &[String]) -> Result<Vec<Reference>, PullError> {
         if let Some(name) = &self.name {
             return Ok(vec![name.clone()]);
         }
-        if said.is_empty() {
+        if listed.is_empty() {
             return Err(unnamed());
         }
         let read = |name: &String| {
             let shown: String = name.chars().take(128).collect();
-            name.parse().map_err(|why| PullError::never(format!("it names an image {shown:?}: {why}")))
+            name.parse().map_err(|why| PullError::permanent(format!("it names an image {shown:?}: {why}")))
         };
-        said.iter().map(read).collect()
+        listed.iter().map(read).collect()
     }
 }
 
 fn unnamed() -> PullError {
-    PullError::never("it does not say what its image is called: give it a name (-name)")
+    PullError::permanent("it does not say what its image is called: give it a name (-name)")
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, PullError> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| PullError::soon(PANICKED))
+    tokio::task::spawn_blocking(work).await.map_err(|_| PullError::temporary(PANICKED))
 }
