@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use berth_model::{NodeId, Timestamp};
 use berth_scheduler::{
     fairness::Amounts,
-    offers::{Allocator, AllocatorConfig, Bundle, Event, FrameworkId, Ports, Quota},
+    offers::{Allocator, AllocatorConfig, Bundle, FrameworkId, OfferEvent, Ports, RoleQuota},
 };
 
 /// How large, and who wants what.
@@ -41,7 +41,7 @@ pub(crate) fn allocation_cycle(shape: Shape) -> Cycles {
     let offers = allocator.cycle(now);
     let full = begun.elapsed();
     // Somebody who wants offers again is a reason to look at every node.
-    tell(&mut allocator, Event::Revived(FrameworkId(0), role(shape, 0)));
+    tell(&mut allocator, OfferEvent::Revived(FrameworkId(0), role(shape, 0)));
     let begun = Instant::now();
     let more = allocator.cycle(now);
     let empty = begun.elapsed();
@@ -57,13 +57,21 @@ fn in_use(shape: Shape) -> Allocator {
     for n in 0..shape.nodes {
         let holder = n % shape.frameworks;
         let node = add_node(&mut allocator, n);
-        tell(&mut allocator, Event::Charged(FrameworkId(holder), role(shape, holder), node, used.clone()));
+        tell(
+            &mut allocator,
+            OfferEvent::Charged(FrameworkId(holder), role(shape, holder), node, used.clone()),
+        );
     }
     let never = Timestamp::NEVER;
     for framework in 0..shape.refusing {
         for node in (0..shape.nodes).map(|n| NodeId(n.into())) {
-            let refused =
-                Event::Refused(FrameworkId(framework), role(shape, framework), node, whole_node(), never);
+            let refused = OfferEvent::Refused(
+                FrameworkId(framework),
+                role(shape, framework),
+                node,
+                whole_node(),
+                never,
+            );
             tell(&mut allocator, refused);
         }
     }
@@ -76,8 +84,8 @@ fn with_quotas(shape: Shape) -> Allocator {
     for n in 0..shape.frameworks {
         let tenths = if n.is_multiple_of(10) { 40 } else { 5 };
         let guarantee = bundle(24 * tenths / 10, 4096 * tenths / 10, 0, Ports::default()).amounts;
-        let quota = Quota { guarantee, ..Quota::default() };
-        tell(&mut allocator, Event::QuotaSet(role(shape, n), quota));
+        let quota = RoleQuota { guarantee, ..RoleQuota::default() };
+        tell(&mut allocator, OfferEvent::QuotaSet(role(shape, n), quota));
     }
     add_frameworks(&mut allocator, shape);
     for n in 0..shape.nodes {
@@ -88,13 +96,13 @@ fn with_quotas(shape: Shape) -> Allocator {
 
 fn add_frameworks(allocator: &mut Allocator, shape: Shape) {
     for n in 0..shape.frameworks {
-        tell(allocator, Event::FrameworkAdded(FrameworkId(n), vec![role(shape, n)]));
+        tell(allocator, OfferEvent::FrameworkAdded(FrameworkId(n), vec![role(shape, n)]));
     }
 }
 
 fn add_node(allocator: &mut Allocator, n: u64) -> NodeId {
     let node = NodeId(n.into());
-    tell(allocator, Event::NodeAdded(node, whole_node()));
+    tell(allocator, OfferEvent::NodeAdded(node, whole_node()));
     node
 }
 
@@ -113,7 +121,7 @@ fn bundle(cpus: u64, memory_mb: u64, disk_mb: u64, ports: Ports) -> Bundle {
     Bundle { amounts, ports }
 }
 
-fn tell(allocator: &mut Allocator, event: Event) {
+fn tell(allocator: &mut Allocator, event: OfferEvent) {
     allocator.handle(event).expect("the cluster is made without mistakes");
 }
 

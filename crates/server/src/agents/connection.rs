@@ -22,7 +22,7 @@ use berth_api::agent::{
     AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, ReadSecrets, Refused, Renewed, SignTokens,
     TaskApi, UPDATE_ALLOCS_MAX, Up, UpFrame, Update, WatchVariables,
 };
-use berth_controller::{Event, KeptReport, SessionId};
+use berth_controller::{Event, NodeCheckpoint, SessionId};
 use berth_model::NodeId;
 use berth_tls::Peer;
 use bytes::BytesMut;
@@ -237,7 +237,7 @@ impl Connection<'_> {
         }
         let kept_bytes = self.context.kept.memory_bytes(hello.node_id());
         self.context.incoming.decode(&mut share, bytes + kept_bytes).await?;
-        hello.kept = self.kept(hello.node_id()).await;
+        hello.checkpoint = self.kept(hello.node_id()).await;
         let id = self.context.next_session();
         let (node, pending) = (hello.node_id(), Pending::default());
         let link = Link { node, number, outbound: self.outbound.clone(), pending: pending.clone() };
@@ -251,7 +251,7 @@ impl Connection<'_> {
     }
 
     /// What was kept of a node before this server was started.
-    async fn kept(&self, node: NodeId) -> Option<Box<KeptReport>> {
+    async fn kept(&self, node: NodeId) -> Option<Box<NodeCheckpoint>> {
         let kept = self.context.kept.clone();
         if kept.memory_bytes(node) == 0 {
             return None;

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use berth_controller::KeptReport;
+use berth_controller::NodeCheckpoint;
 use berth_model::{NodeId, store::Store};
 
 use super::{
@@ -66,7 +66,7 @@ impl KeptNodes {
     }
 
     /// What was kept of a node, if it is whole. Blocks.
-    pub fn read(&self, node: NodeId) -> Option<KeptReport> {
+    pub fn read(&self, node: NodeId) -> Option<NodeCheckpoint> {
         let place = self.nodes().get(&node).cloned()?;
         place.head.kept(place.header, &place.payload()?)
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use berth_controller::KeptReport;
+use berth_controller::NodeCheckpoint;
 use berth_model::{
     Index, NodeId,
     store::{NodeSlot, Store},
@@ -257,7 +257,7 @@ impl Written {
         let mut out = Vec::new();
         header.write(&mut out);
         for (node, slot) in &nodes {
-            if let Some(kept) = KeptReport::of(store, observed, *slot) {
+            if let Some(kept) = NodeCheckpoint::of(store, observed, *slot) {
                 append(&mut out, *node, &kept);
             }
         }

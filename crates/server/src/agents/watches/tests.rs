@@ -7,7 +7,7 @@ use berth_model::{
     AclRoleId, AclTokenId, NodeId,
     alloc::{AllocEnd, ClientStatus},
     command::Command,
-    event::{AclObject, Event},
+    event::{AclObject, StateChange},
     variable::VariableKey,
 };
 use bytes::{Bytes, BytesMut};
@@ -243,7 +243,7 @@ async fn a_request_ends_with_its_allocation() {
     session.all_is_over(1).await;
     session.ask(asked(2, &[PATH], &seen)).expect("there is room");
     session.is_told_nothing().await;
-    let end = AllocEnd { alloc: ALLOC, status: ClientStatus::Complete, tasks: Vec::new(), seen_at: None };
+    let end = AllocEnd { alloc: ALLOC, status: ClientStatus::Complete, tasks: Vec::new(), observed_at: None };
     engine.apply(vec![Command::EndAllocs(vec![end])]);
     let told = session.told().await;
     assert!(told.refused.contains("has ended") && !told.retry, "{}", told.refused);
@@ -335,14 +335,14 @@ fn a_request_is_woken_by_what_may_change_its_answer_and_by_little_else() {
     let list = VariableAsked { namespace: "team".into(), path: "a/".into(), is_list: true };
     asked.asked.push(list);
     let waits_for = keys_of(&state, NODE, &asked).expect("it is a task's");
-    let wakes = |event: Event| {
+    let wakes = |event: StateChange| {
         woken_by(&state.view(), &Change::Logged(event)).iter().any(|key| waits_for.contains(key))
     };
-    let acl = |object: AclObject| wakes(Event::AclChanged(object));
+    let acl = |object: AclObject| wakes(StateChange::AclChanged(object));
     let written =
-        |namespace: &str, path: &str| wakes(Event::VariableWritten(VariableKey::new(namespace, path)));
+        |namespace: &str, path: &str| wakes(StateChange::VariableWritten(VariableKey::new(namespace, path)));
     let deleted =
-        |namespace: &str, path: &str| wakes(Event::VariableDeleted(VariableKey::new(namespace, path)));
+        |namespace: &str, path: &str| wakes(StateChange::VariableDeleted(VariableKey::new(namespace, path)));
     assert!(acl(AclObject::Policy("a".into())) && acl(AclObject::Role(AclRoleId(1))));
     let token = AclTokenId(1);
     assert!(!acl(AclObject::Token(token)) && !acl(AclObject::OneTimeToken(token)));
@@ -351,7 +351,7 @@ fn a_request_is_woken_by_what_may_change_its_answer_and_by_little_else() {
     assert!(!written("default", "nomad/jobs/other") && !written("other", PATH));
     assert!(written("team", "a/b") && deleted("team", "a/b") && !written("default", "a/b"));
     let slot = state.view().store.alloc(ALLOC).expect("it is there").0;
-    assert!(wakes(Event::AllocEnded(slot)) && wakes(Event::AllocCollected(slot, ALLOC, NODE)));
+    assert!(wakes(StateChange::AllocEnded(slot)) && wakes(StateChange::AllocCollected(slot, ALLOC, NODE)));
 }
 
 #[tokio::test]
