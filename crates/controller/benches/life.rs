@@ -11,8 +11,8 @@ use std::{
 };
 
 use berth_controller::{
-    Action, Controller, ControllerConfig, Event, Hello, Links, Now, Request, ServerId, SessionId, ToNode,
-    ToPlan, Token,
+    Action, Controller, ControllerConfig, Event, Hello, LinkCapacity, NodeMessage, Now, PlanRequest, Request,
+    RequestToken, ServerId, SessionId,
 };
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
@@ -181,7 +181,7 @@ fn electing() -> Measured {
                 alloc: row.id,
                 status: ClientStatus::Complete,
                 tasks: vec![],
-                seen_at: None,
+                observed_at: None,
             })
             .collect();
         ends.chunks(4_096).for_each(|ends| cluster.request(vec![Command::EndAllocs(ends.to_vec())]));
@@ -265,7 +265,7 @@ fn slots_of(thousands: u128) -> (Duration, usize) {
             alloc: first.expect("it runs"),
             status: ClientStatus::Complete,
             tasks: vec![],
-            seen_at: None,
+            observed_at: None,
         };
         cluster.request(vec![Command::EndAllocs(vec![end])]);
     }
@@ -336,8 +336,8 @@ fn observed(id: AllocId, status: ClientStatus) -> ObservedAlloc {
 
 struct Open;
 
-impl Links for Open {
-    fn has_room(&self, _: SessionId) -> bool {
+impl LinkCapacity for Open {
+    fn can_send(&self, _: SessionId) -> bool {
         true
     }
 }
@@ -414,7 +414,7 @@ impl Cluster {
     fn act(&mut self, action: Action, events: &mut Vec<Event>, log: &mut Vec<Entry>) {
         match action {
             Action::Propose { entry, .. } => log.push(entry.into_parts().0),
-            Action::Plan(ToPlan { term, eval, now, .. }) => {
+            Action::Plan(PlanRequest { term, eval, now, .. }) => {
                 (self.seed, self.planned) = (self.seed + 1, self.planned + 1);
                 self.planner.follow(&self.view, &self.ledger.lock());
                 let plan = self.planner.plan(&self.view, &eval, now, self.seed as u64);
@@ -425,7 +425,7 @@ impl Cluster {
                 self.ledger.lock().settle(store.index());
                 self.view = store;
             }
-            Action::Send(session, ToNode::Desired(desired)) => {
+            Action::Send(session, NodeMessage::Desired(desired)) => {
                 self.desired.insert(session, desired.seq);
             }
             _ => {}
@@ -437,8 +437,9 @@ impl Cluster {
     }
 
     fn request_all(&mut self, requests: Vec<Vec<Command>>) {
-        let request =
-            |commands: Vec<_>| Event::Requested(Request { token: Token(1), commands: commands.into() });
+        let request = |commands: Vec<_>| {
+            Event::Requested(Request { token: RequestToken(1), commands: commands.into() })
+        };
         self.tell_all(requests.into_iter().map(request).collect());
     }
 
@@ -447,7 +448,7 @@ impl Cluster {
     fn report(&mut self) -> Duration {
         let mut by_node: BTreeMap<u128, Vec<Arc<ObservedAlloc>>> = BTreeMap::new();
         for (_, row) in self.store.allocs().iter().filter(|(_, row)| !row.is_terminal()) {
-            let status = if row.is_wanted() { ClientStatus::Running } else { ClientStatus::Complete };
+            let status = if row.is_desired() { ClientStatus::Running } else { ClientStatus::Complete };
             let known = self.reported.insert(row.id, status);
             if let Some(node) = self.store.nodes().row(row.node).filter(|_| known != Some(status)) {
                 by_node.entry(node.id.0).or_default().push(Arc::new(observed(row.id, status)));
@@ -473,14 +474,14 @@ impl Cluster {
     }
 
     fn drain_until(&self, node: u128, deadline: Option<Timestamp>) -> Command {
-        let drain = NewDrain { deadline, ignore_system: false, asked_ns: 0 };
+        let drain = NewDrain { deadline, ignore_system: false, requested_ns: 0 };
         let (node, meta) = (NodeId(node), BTreeMap::new());
         Command::DrainNode(Box::new(DrainNode { node, drain: Some(drain), eligible: false, meta }))
     }
 
     /// Allocations that should run on these nodes, and on all.
     fn wanted_on(&self, nodes: RangeInclusive<u128>) -> (usize, usize) {
-        let rows = self.store.allocs().iter().filter(|(_, row)| row.is_wanted());
+        let rows = self.store.allocs().iter().filter(|(_, row)| row.is_desired());
         let homes = rows.filter_map(|(_, row)| self.store.nodes().row(row.node));
         homes.fold((0, 0), |(there, all), home| (there + usize::from(nodes.contains(&home.id.0)), all + 1))
     }
@@ -506,7 +507,7 @@ impl Cluster {
             seq: 0,
             desired_digest: 0,
             observed_digest: 0,
-            kept: None,
+            checkpoint: None,
         };
         self.tell(Event::SessionOpened(session, Box::new(hello)));
         let resync_done = true;

@@ -7,7 +7,7 @@ use berth_model::{
     alloc::StopReason,
     command::{EncodedEntry, Outcome},
     eval::Eval,
-    event::Event as Change,
+    event::StateChange,
     observed::Observed,
     store::{AllocSlot, Store},
 };
@@ -16,16 +16,16 @@ use berth_scheduler::Ticket;
 use crate::{
     SessionId,
     applier::RefusedPlacements,
-    event::{Token, WelcomeMode},
+    event::{RequestToken, WelcomeMode},
     messages::{NodeRecovery, ServerId, ServerMessage},
 };
 
 /// An evaluation that a planner is to answer.
 #[derive(Debug, Clone)]
-pub struct ToPlan {
+pub struct PlanRequest {
     /// The leadership that asks.
     pub term: u64,
-    /// To be answered.
+    /// The evaluation to plan.
     pub eval: Arc<Eval>,
     /// The time by which it was handed out: the leader's own, which never goes back. By a clock that was put back, what is
     /// due would not be, and its plan would ask for the same again, and again.
@@ -45,7 +45,7 @@ pub enum Action {
     Propose {
         /// The leadership that made it, in which alone it may be written.
         term: u64,
-        /// To be written.
+        /// The entry, encoded.
         entry: EncodedEntry,
     },
     /// The applier's verdict on a plan; once for each.
@@ -58,7 +58,7 @@ pub enum Action {
         refused: RefusedPlacements,
     },
     /// Have a planner answer this, on a state not older than the one last published, which holds all that was applied.
-    Plan(ToPlan),
+    Plan(PlanRequest),
     /// Let readers see a new state.
     Publish {
         /// The replicated state.
@@ -68,7 +68,7 @@ pub enum Action {
         /// Up to where changes of either are in it.
         index: Index,
         /// Logged changes, by index.
-        logged: Vec<(Index, Vec<Change>)>,
+        logged: Vec<(Index, Vec<StateChange>)>,
         /// Observed changes, by index.
         seen: Vec<(Index, Vec<(AllocSlot, AllocId)>)>,
         /// How far the leader knows the nodes.
@@ -77,9 +77,9 @@ pub enum Action {
         is_anew: bool,
     },
     /// Tell whoever asked for a change what came of it, once what was published before can be read.
-    Answer(Token, Answer),
+    Answer(RequestToken, ProposalOutcome),
     /// Tell an agent something.
-    Send(SessionId, ToNode),
+    Send(SessionId, NodeMessage),
     /// Close a session.
     Close(SessionId),
     /// Tell another server something. It may be lost: whoever misses it asks again.
@@ -88,7 +88,7 @@ pub enum Action {
 
 /// What came of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum ProposalOutcome {
     /// It is in the log at this index; one outcome for each command.
     Committed(Index, Vec<Outcome>),
     /// Too much waits to be written.
@@ -107,14 +107,14 @@ pub enum Answer {
 
 /// What an agent is sent.
 #[derive(Debug, Clone)]
-pub enum ToNode {
+pub enum NodeMessage {
     /// The session is open.
     Welcome {
         /// The cluster that the node belongs to from now on.
         cluster: u128,
         /// The state was restored from the cluster that the agent named.
         restored: bool,
-        /// What to report.
+        /// Which observed state the agent is to report.
         mode: WelcomeMode,
         /// Milliseconds between heartbeats.
         heartbeat_ms: u64,
@@ -127,15 +127,15 @@ pub enum ToNode {
         retry: bool,
     },
     /// What the node should do.
-    Desired(Box<Desired>),
+    Desired(Box<DesiredState>),
     /// How often the agent is to give a sign of life from now on.
     HeartbeatEvery {
-        /// Milliseconds.
+        /// Milliseconds between heartbeats.
         heartbeat_ms: u64,
     },
     /// An update or a heartbeat has been taken in.
     Ack {
-        /// Its seq.
+        /// Sequence number of the report.
         seq: u64,
         /// How long changes that are not urgent should wait for company on the node: milliseconds.
         delay_ms: u64,
@@ -144,10 +144,10 @@ pub enum ToNode {
 
 /// Desired state of a node, all of it or what has changed.
 #[derive(Debug, Clone)]
-pub struct Desired {
-    /// Which node.
+pub struct DesiredState {
+    /// The node.
     pub node: NodeId,
-    /// Of the leader.
+    /// Term of the leader.
     pub term: u64,
     /// The state that it was made from: slots are of this one, and of no other.
     pub store: Arc<Store>,
@@ -155,9 +155,9 @@ pub struct Desired {
     pub seq: u64,
     /// Replaces all that was said before.
     pub full: bool,
-    /// Should run.
+    /// Allocations that should run.
     pub run: Vec<AllocSlot>,
-    /// Should end.
+    /// Allocations that should end, and why.
     pub stop: Vec<(AllocId, StopReason)>,
     /// Their end is in the log.
     pub forget: Vec<AllocId>,

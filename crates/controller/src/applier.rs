@@ -20,7 +20,7 @@ use berth_model::{
     store::{NodeDetail, NodeSlot, Store},
 };
 use berth_scheduler::{
-    Claim, Claimed, Claims, Counted, Ledger, Plan, Ticket,
+    Claim, ClaimScope, ClaimedResources, Claims, Ledger, Plan, Ticket,
     fairness::{Charge, Headroom, Pledges},
 };
 
@@ -29,7 +29,7 @@ pub use refused::RefusedPlacements;
 
 /// A plan after the check.
 #[derive(Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct CheckedPlan {
     /// What to write, in order, each with its claims; the last one holds the outcome when all of the plan is.
     pub parts: Vec<(Command, Option<Ticket>)>,
     /// What was refused; what it asked for is to be planned again.
@@ -40,7 +40,7 @@ pub(crate) struct Verdict {
     pub done: bool,
 }
 
-impl Verdict {
+impl CheckedPlan {
     /// Nothing of the plan is committed.
     fn nothing(refused: RefusedPlacements) -> Self {
         Self { parts: Vec::new(), refused, passed: 0, done: false }
@@ -49,9 +49,9 @@ impl Verdict {
 
 /// What of a plan fits.
 #[derive(Debug, Default)]
-struct Passing {
+struct PassedPlacements {
     placements: Vec<Placement>,
-    /// What each holds.
+    /// Resources that each holds, in the order of `placements`.
     holds: Vec<Usage>,
     /// All of it holds what its planner claimed.
     is_as_claimed: bool,
@@ -60,16 +60,16 @@ struct Passing {
 
 /// What a plan takes while it is checked: of its nodes with what else is claimed of them, and of the quotas of its
 /// namespace.
-struct Taken {
-    nodes: HashMap<NodeId, Claimed>,
+struct PlanUsage {
+    nodes: HashMap<NodeId, ClaimedResources>,
     headroom: Headroom,
 }
 
-impl Taken {
+impl PlanUsage {
     fn of(store: &Store, job: &JobKey, claims: &Claims) -> Self {
         let pledges = match store.quotas().is_empty() {
             true => Pledges::default(),
-            false => claims.pledges(store, Counted::Passed),
+            false => claims.pledges(store, ClaimScope::Passed),
         };
         Self { nodes: HashMap::new(), headroom: Headroom::of(store, &job.namespace, &pledges) }
     }
@@ -104,23 +104,24 @@ impl Applier {
         mut plan: Plan,
         ticket: Ticket,
         (becomes, next): (EvalStatus, Vec<NextEval>),
-    ) -> Verdict {
+    ) -> CheckedPlan {
         let mut claims = self.ledger.lock();
         if store.job(&plan.job).is_none_or(|row| row.current().version != plan.job_version) {
             claims.discard(ticket);
-            return Verdict::nothing(RefusedPlacements {
+            return CheckedPlan::nothing(RefusedPlacements {
                 count: plan.placements.len().max(1),
                 nodes: Vec::new(),
             });
         }
         let passing = passing(&claims, store, &plan);
-        let Passing { placements, holds, is_as_claimed, refused } = replaced::keep(&mut plan.stops, passing);
+        let PassedPlacements { placements, holds, is_as_claimed, refused } =
+            replaced::keep(&mut plan.stops, passing);
         if plan.all_at_once && refused.count > 0 {
             claims.discard(ticket);
-            return Verdict::nothing(refused);
+            return CheckedPlan::nothing(refused);
         }
         let passed = placements.len();
-        // What nobody takes the room of need not be preempted.
+        // What nobody takes the capacity of need not be preempted.
         let needed: HashSet<AllocId> =
             placements.iter().flat_map(|placement| &placement.after).copied().collect();
         plan.stops.retain(|stop| stop.reason != StopReason::Preempted || needed.contains(&stop.alloc));
@@ -137,7 +138,7 @@ impl Applier {
             true => parts.into_iter().map(|part| (part, Some(ticket))).collect(),
             false => claimed_parts(&mut claims, ticket, &namespace, parts, holds),
         };
-        Verdict { parts, refused, passed, done }
+        CheckedPlan { parts, refused, passed, done }
     }
 
     /// The entry of this index carries a part.
@@ -190,10 +191,10 @@ fn placements_of(part: &Command) -> &[Placement] {
 }
 
 /// The placements that fit, with what they hold.
-fn passing(claims: &Claims, store: &Store, plan: &Plan) -> Passing {
-    let mut passing = Passing { is_as_claimed: true, ..Passing::default() };
+fn passing(claims: &Claims, store: &Store, plan: &Plan) -> PassedPlacements {
+    let mut passing = PassedPlacements { is_as_claimed: true, ..PassedPlacements::default() };
     let Some(row) = store.job(&plan.job) else { return passing };
-    let mut taken = Taken::of(store, &plan.job, claims);
+    let mut taken = PlanUsage::of(store, &plan.job, claims);
     for (at, placement) in plan.placements.iter().enumerate() {
         let group = row.placed_by(placement, plan.job_version).map(|(_, group)| group);
         match group.and_then(|group| fits(claims, store, group, placement, &mut taken)) {
@@ -215,12 +216,13 @@ fn fits(
     store: &Store,
     group: &Group,
     placement: &Placement,
-    taken: &mut Taken,
+    taken: &mut PlanUsage,
 ) -> Option<Usage> {
     let (slot, row) = store.node(placement.node).filter(|(_, row)| row.is_ready())?;
     let detail = store.nodes().detail(slot)?;
     let charge = taken.charge(store, group, slot, placement)?;
-    let claimed = taken.nodes.entry(row.id).or_insert_with(|| claims.of_node(row.id, store, Counted::Passed));
+    let claimed =
+        taken.nodes.entry(row.id).or_insert_with(|| claims.of_node(row.id, store, ClaimScope::Passed));
     let holds = group.resources_on(&detail.node);
     let share = claimed.inherited.share(store, slot, holds, &placement.after);
     if share.added.exceeds(row.free().minus(claimed.resources)).is_some() {
@@ -248,7 +250,7 @@ fn ports_are_free(
     store: &Store,
     (slot, node): (NodeSlot, &NodeDetail),
     placement: &Placement,
-    claimed: &Claimed,
+    claimed: &ClaimedResources,
 ) -> bool {
     if placement.ports.is_empty() {
         return true;

@@ -1,16 +1,16 @@
 //! The controller: what a server does, as a [`Replica`] always, and as a [`Leader`] while it leads. Everything that
 //! happens comes in here, and everything that is to be done about it goes out.
 
-use berth_model::{AllocId, Index, event::Applied, ids::IdSeed, store::Store};
+use berth_model::{AllocId, Index, event::AppliedEntry, ids::IdSeed, store::Store};
 use berth_scheduler::Ledger;
 
 use crate::{
-    action::{Action, Answer},
+    action::{Action, ProposalOutcome},
     clock::{Clock, Now},
-    event::{Event, Fate, Versions},
-    leader::{Leader, Times, discard},
+    event::{EntryFailure, EntryVersions, Event},
+    leader::{Leader, LeaderTimes, discard},
     messages::{ServerId, ServerMessage},
-    replica::{Links, Replica, Update},
+    replica::{AgentReport, LinkCapacity, Replica},
 };
 
 /// What the controller must be given once.
@@ -22,7 +22,7 @@ pub struct ControllerConfig {
     pub planning_max: usize,
     /// The hash of one allocation's desired state, as agents compute it: allocation, and whether it should stop.
     pub desired_hash: fn(AllocId, Option<u64>) -> u128,
-    /// Makes ids.
+    /// Seed of the ids that the leader assigns.
     pub seed: u64,
 }
 
@@ -35,7 +35,7 @@ pub struct Controller {
     clock: Clock,
     replica: Replica,
     leader: Option<Leader>,
-    versions: Versions,
+    versions: EntryVersions,
     ids: IdSeed,
     /// Held until what was published before can be read.
     answers: Vec<Action>,
@@ -51,7 +51,7 @@ impl Controller {
             clock: Clock::default(),
             replica: Replica::new(config.desired_hash),
             leader: None,
-            versions: Versions::default(),
+            versions: EntryVersions::default(),
             ids: IdSeed::new(config.seed),
             answers: Vec::new(),
         }
@@ -62,7 +62,7 @@ impl Controller {
         self.clock.read(now);
         let listening = self.clock.listening();
         if let Some(leader) = &mut self.leader {
-            leader.set_times(Times { time: self.clock.time(), listening });
+            leader.set_times(LeaderTimes { time: self.clock.time(), listening });
         }
         match event {
             Event::Recovered { term, store } => {
@@ -92,12 +92,12 @@ impl Controller {
                 self.resign("another server leads");
                 self.replica.follow(Some((term, leader)), listening);
             }
-            Event::Told(from, message) => self.on_told(from, *message, actions),
+            Event::Message(from, message) => self.on_message(from, *message, actions),
             // What waits for it is said when all that came has been taken in.
-            Event::ServersHaveRoom => {}
+            Event::ServersCanReceive => {}
             Event::Requested(request) => match &mut self.leader {
                 Some(leader) => leader.on_requested(self.replica.store(), request, &mut self.answers),
-                None => self.answers.push(Action::Answer(request.token, Answer::NoLeader)),
+                None => self.answers.push(Action::Answer(request.token, ProposalOutcome::NoLeader)),
             },
             Event::Applied { term, store, applied } => {
                 self.clock.not_before(store.at());
@@ -120,7 +120,7 @@ impl Controller {
                 self.replica.on_node_redescribed(session, *node, listening);
             }
             Event::Observed { session, seq, desired_seq, allocs, resync_done } => {
-                let update = Update { session, seq, desired_seq, allocs, resync_done };
+                let update = AgentReport { session, seq, desired_seq, allocs, resync_done };
                 self.replica.on_observed(update, listening, actions);
             }
             Event::Heartbeat(session, heartbeat) => {
@@ -138,7 +138,7 @@ impl Controller {
 
     /// What is to be done about all that was taken in. Whether there is more to be said at once to the leader, or by it: this is
     /// to be called again as soon as what else has come is taken in.
-    pub fn flush(&mut self, links: &dyn Links, actions: &mut Vec<Action>) -> bool {
+    pub fn flush(&mut self, links: &dyn LinkCapacity, actions: &mut Vec<Action>) -> bool {
         let listening = self.clock.listening();
         for (to, frame) in self.replica.say(links, &mut self.ids, listening) {
             match &mut self.leader {
@@ -160,13 +160,13 @@ impl Controller {
         if let Some(leader) = &mut self.leader {
             leader.on_recorded(self.replica.store(), &recorded);
         }
-        self.replica.tell_agents(links, listening, actions);
+        self.replica.send_to_agents(links, listening, actions);
         actions.append(&mut self.answers);
         if let Some(leader) = &mut self.leader {
             actions.extend(leader.evals_to_plan(&self.replica, self.config.planning_max));
         }
-        let leader_has = self.leader.as_ref().is_some_and(|leader| leader.has_more_to_say(links));
-        leader_has || self.replica.has_more_to_say(links)
+        let leader_has = self.leader.as_ref().is_some_and(|leader| leader.has_more_to_send(links));
+        leader_has || self.replica.has_more_to_send(links)
     }
 
     fn lead(&mut self, term: u64) {
@@ -174,7 +174,7 @@ impl Controller {
             return;
         }
         self.resign("this server leads again");
-        let times = Times { time: self.clock.time(), listening: self.clock.listening() };
+        let times = LeaderTimes { time: self.clock.time(), listening: self.clock.listening() };
         let server = self.config.server;
         let ids = IdSeed::new(self.ids.mint() as u64);
         let (ledger, versions) = (self.ledger.clone(), self.versions.clone());
@@ -190,7 +190,7 @@ impl Controller {
         self.replica.follow(None, self.clock.listening());
     }
 
-    fn on_applied(&mut self, term: u64, store: Store, applied: Vec<Applied>) {
+    fn on_applied(&mut self, term: u64, store: Store, applied: Vec<AppliedEntry>) {
         if self.leader.as_ref().is_some_and(|leader| leader.term() < term) {
             // What the newer leader was granted is not for this one to use.
             self.resign("another server leads");
@@ -202,17 +202,17 @@ impl Controller {
         self.replica.on_applied(applied);
     }
 
-    fn on_not_applied(&mut self, term: u64, index: Index, fate: &Fate) {
+    fn on_not_applied(&mut self, term: u64, index: Index, fate: &EntryFailure) {
         // What an earlier leadership has left may have the index of one of this one's entries.
         let Some(leader) = self.leader.as_mut().filter(|leader| leader.term() == term) else { return };
         match fate {
-            Fate::NotWritten(why) => leader.on_not_written(index, why, &mut self.answers),
+            EntryFailure::NotWritten(why) => leader.on_not_written(index, why, &mut self.answers),
             // Whatever was handed over later stands in the log behind something that nobody knows.
-            Fate::Unknown(why) => self.resign(why),
+            EntryFailure::Unknown(why) => self.resign(why),
         }
     }
 
-    fn on_told(&mut self, from: ServerId, message: ServerMessage, actions: &mut Vec<Action>) {
+    fn on_message(&mut self, from: ServerId, message: ServerMessage, actions: &mut Vec<Action>) {
         match message {
             ServerMessage::Up(frame) => {
                 if let Some(leader) = &mut self.leader {

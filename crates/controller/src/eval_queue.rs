@@ -9,7 +9,7 @@ use berth_model::{EvalId, Index, JobKey, Timestamp, eval::Eval, store::Store};
 
 use crate::{fair_queue::FairQueue, tenants::Tenants};
 
-/// The queue.
+/// Evaluations that wait for a planner, one at a time for each job.
 #[derive(Debug, Default)]
 pub(crate) struct EvalQueue {
     /// At most one for each job.
@@ -63,7 +63,7 @@ impl EvalQueue {
     }
 
     /// Takes out what waits behind an evaluation and says no more than that its job is to be looked at, as far as a plan of
-    /// this state has answered it. What people asked for stays: they wait for its own answer.
+    /// this state has answered it. What users asked for stays: they wait for its own answer.
     pub fn answered(&mut self, id: EvalId, state: Index) -> Vec<Arc<Eval>> {
         let Some(after) = self.planning.get(&id).and_then(|job| self.jobs.get_mut(job)) else {
             return Vec::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_model::{
     EvalId, Index, NodeId,
     command::{ENTRY_VERSION, EncodedCommands},
-    event::Applied,
+    event::AppliedEntry,
     node::Node,
     observed::ObservedAlloc,
     store::Store,
@@ -13,7 +13,7 @@ use berth_model::{
 use berth_scheduler::{Plan, Ticket};
 
 use crate::{
-    kept::KeptReport,
+    checkpoint::NodeCheckpoint,
     messages::{ServerId, ServerMessage},
 };
 
@@ -23,13 +23,13 @@ pub struct SessionId(pub u64);
 
 /// Names a request that waits for its answer; chosen by the shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
+pub struct RequestToken(pub u64);
 
 /// One thing that happened.
 #[derive(Debug)]
 pub enum Event {
     /// The log has been read: this is all that was committed before. Comes first, and again when a snapshot of another
-    /// server takes the place of the state, of whose entries this one was not informed.
+    /// server replaces the state, of whose entries this one was not informed.
     Recovered {
         /// Of the last entry in it.
         term: u64,
@@ -37,7 +37,7 @@ pub enum Event {
         store: Box<Store>,
     },
     /// What entries all servers of the cluster can apply. Nothing else is written, but what the log holds already.
-    Versions(Versions),
+    Versions(EntryVersions),
     /// Whether who leads, this server or the one that it follows, has heard a majority lately: where none is heard nobody
     /// learns that another leads.
     Majority {
@@ -46,29 +46,29 @@ pub enum Event {
     },
     /// Another server, asked how it is, has answered that it leads and hears a majority.
     LeaderAnswered {
-        /// Of its leadership.
+        /// Term of the leadership.
         term: u64,
         /// The server.
         leader: ServerId,
     },
     /// This server leads from now on.
     LeadershipGained {
-        /// Of its leadership.
+        /// Term of the leadership.
         term: u64,
     },
     /// This server leads no more, or whoever led is not known to lead any more.
     LeadershipLost,
     /// Another server leads from now on.
     Follows {
-        /// Of its leadership.
+        /// Term of the leadership.
         term: u64,
         /// The server.
         leader: ServerId,
     },
     /// Another server says something.
-    Told(ServerId, Box<ServerMessage>),
-    /// There is room again on a way to another server, where there was none.
-    ServersHaveRoom,
+    Message(ServerId, Box<ServerMessage>),
+    /// There is capacity again on a way to another server, where there was none.
+    ServersCanReceive,
     /// Somebody asks for a change.
     Requested(Request),
     /// Entries have been applied.
@@ -77,8 +77,8 @@ pub enum Event {
         term: u64,
         /// The state after the last of them.
         store: Box<Store>,
-        /// In order.
-        applied: Vec<Applied>,
+        /// In the order of their indexes.
+        applied: Vec<AppliedEntry>,
     },
     /// An entry was proposed and not applied.
     NotApplied {
@@ -87,15 +87,15 @@ pub enum Event {
         /// The entry's index.
         index: Index,
         /// What is known of it.
-        fate: Fate,
+        fate: EntryFailure,
     },
     /// A planner has answered.
     Planned {
         /// The leadership in which it was asked.
         term: u64,
-        /// Its answer.
+        /// The plan.
         plan: Box<Plan>,
-        /// Its claims.
+        /// The planner's claims.
         ticket: Ticket,
     },
     /// A planner has failed on an evaluation, and would again.
@@ -113,7 +113,7 @@ pub enum Event {
     NodeChanged(SessionId, Box<Node>),
     /// An agent reported what it observed.
     Observed {
-        /// Which session.
+        /// The session that reports.
         session: SessionId,
         /// Of the agent's last change.
         seq: u64,
@@ -124,7 +124,7 @@ pub enum Event {
         /// All that a welcome asked for has been reported.
         resync_done: bool,
     },
-    /// An agent lives.
+    /// A heartbeat of an agent.
     Heartbeat(SessionId, Heartbeat),
     /// A session's connection is gone.
     SessionClosed(SessionId),
@@ -134,14 +134,14 @@ pub enum Event {
 
 /// What entries all servers of the cluster can apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Versions {
+pub struct EntryVersions {
     /// The newest version of entries that all of them know.
     pub entries: u8,
-    /// Who knows no newer ones: for people.
+    /// Who knows no newer ones: for users.
     pub held_by: String,
 }
 
-impl Default for Versions {
+impl Default for EntryVersions {
     /// A server that was informed of no others.
     fn default() -> Self {
         Self { entries: ENTRY_VERSION, held_by: String::new() }
@@ -150,7 +150,7 @@ impl Default for Versions {
 
 /// What became of an entry that was not applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum EntryFailure {
     /// It is not in the log and never will be; why.
     NotWritten(String),
     /// It may be in the log and may still be applied; why nobody knows.
@@ -161,7 +161,7 @@ pub enum Fate {
 #[derive(Debug)]
 pub struct Request {
     /// Who waits for it.
-    pub token: Token,
+    pub token: RequestToken,
     /// Become part of one entry, in order.
     pub commands: EncodedCommands,
 }
@@ -173,7 +173,7 @@ pub enum WelcomeMode {
     Equal,
     /// What changed after this.
     FromSeq(u64),
-    /// All.
+    /// The whole observed state.
     Full,
 }
 
@@ -200,7 +200,7 @@ pub struct Hello {
     pub observed_digest: u128,
     /// What this server had recorded of it before it was started again, if its disk has kept that. It counts for nothing unless it
     /// agrees with what the agent says.
-    pub kept: Option<Box<KeptReport>>,
+    pub checkpoint: Option<Box<NodeCheckpoint>>,
 }
 
 impl Hello {

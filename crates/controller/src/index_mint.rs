@@ -13,7 +13,7 @@ pub(crate) struct IndexMint {
     after: Index,
     next: u64,
     granted: u64,
-    asked: u64,
+    requested: u64,
 }
 
 impl IndexMint {
@@ -26,7 +26,7 @@ impl IndexMint {
             after: applied,
             next: began_at + 1,
             granted: granted.0,
-            asked: granted.0,
+            requested: granted.0,
         }
     }
 
@@ -70,12 +70,12 @@ impl IndexMint {
     }
 
     /// The command that asks for more, when it is time to.
-    pub fn ask(&mut self) -> Option<Command> {
-        if self.next + BLOCK / 2 <= self.asked {
+    pub fn next_grant(&mut self) -> Option<Command> {
+        if self.next + BLOCK / 2 <= self.requested {
             return None;
         }
-        self.asked = self.next + BLOCK;
-        Some(Command::GrantIndexes(Index(self.asked)))
+        self.requested = self.next + BLOCK;
+        Some(Command::GrantIndexes(Index(self.requested)))
     }
 
     /// The log has granted indexes up to this one.
@@ -99,8 +99,8 @@ mod tests {
         let mut mint = IndexMint::begin(Index(0), Index(0));
         assert_eq!(mint.began(), [Index(1), Index(0)]);
         assert_eq!(mint.observed(), None);
-        let Some(Command::GrantIndexes(until)) = mint.ask() else { panic!("nothing asked") };
-        assert_eq!(mint.ask(), None);
+        let Some(Command::GrantIndexes(until)) = mint.next_grant() else { panic!("nothing asked") };
+        assert_eq!(mint.next_grant(), None);
         assert_eq!(mint.entry(), Index(2));
         mint.grant(until);
         assert_eq!(mint.observed(), Some(Index(3)));

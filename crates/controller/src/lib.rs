@@ -9,6 +9,7 @@
 mod action;
 mod applier;
 mod blocked;
+mod checkpoint;
 mod clock;
 mod controller;
 mod eval_queue;
@@ -17,24 +18,26 @@ mod fair_queue;
 mod follow;
 mod index_mint;
 pub mod invariants;
-mod kept;
 mod leader;
 mod liveness;
 mod messages;
-mod observing;
+mod observation_queue;
 mod outbox;
 mod replica;
 mod tenants;
 
-pub use action::{Action, Answer, Desired, ToNode, ToPlan};
+pub use action::{Action, DesiredState, NodeMessage, PlanRequest, ProposalOutcome};
 pub use applier::RefusedPlacements;
+pub use checkpoint::NodeCheckpoint;
 pub use clock::Now;
 pub use controller::{Controller, ControllerConfig};
-pub use event::{Event, Fate, Heartbeat, Hello, Request, SessionId, Token, Versions, WelcomeMode};
-pub use kept::KeptReport;
+pub use event::{
+    EntryFailure, EntryVersions, Event, Heartbeat, Hello, Request, RequestToken, SessionId, WelcomeMode,
+};
 pub use liveness::GRACE_MIN;
 pub use messages::{
-    Batch, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, MessageError, NodeRecovery, NodeReport,
-    RecordedNode, Rest, Seen, ServerId, ServerMessage, SessionState, UpFrame, UpMessage, Version,
+    Continuation, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, MessageError, NodeRecovery,
+    NodeReport, ObservationBatch, RecordedNode, ReportVersion, ReportedAlloc, ServerId, ServerMessage,
+    SessionState, UpFrame, UpMessage,
 };
-pub use replica::Links;
+pub use replica::LinkCapacity;

@@ -86,13 +86,13 @@ impl Liveness {
     ///
     /// Where many fall silent at once, a switch or the network of this server is broken more often than the nodes are: to
     /// take their work for lost would start all of it again, on what is left. None of them is declared lost then.
-    pub fn judge(&self, store: &Store, now: Duration, time: Timestamp) -> Judgement {
+    pub fn judge(&self, store: &Store, now: Duration, time: Timestamp) -> SilenceVerdict {
         let overdue: Vec<NodeId> = self.silent(store, now, MISSED_MAX + 1).collect();
         if overdue.is_empty() || !self.are_too_many(store, now, time) {
-            return Judgement { lost: overdue, held: Vec::new() };
+            return SilenceVerdict { lost: overdue, held: Vec::new() };
         }
         let (held, lost) = overdue.into_iter().partition(|id| store.node(*id).is_some_and(counts));
-        Judgement { lost, held }
+        SilenceVerdict { lost, held }
     }
 
     /// How many nodes have not been heard since the server that they spoke through is gone, or since this one leads.
@@ -130,7 +130,7 @@ impl Liveness {
 
 /// What is to become of silent nodes.
 #[derive(Debug, Default)]
-pub(crate) struct Judgement {
+pub(crate) struct SilenceVerdict {
     /// They are to be declared lost.
     pub lost: Vec<NodeId>,
     /// They would be, were not too many silent at once; ascending but for those that were never heard.

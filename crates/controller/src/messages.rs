@@ -65,7 +65,7 @@ pub struct UpFrame {
     /// What the replica had applied when it said so: the leader listens once it has applied as much.
     #[n(3)]
     pub as_of: Index,
-    /// In order.
+    /// Messages, in the order in which they are applied.
     #[n(4)]
     pub messages: Vec<UpMessage>,
 }
@@ -73,7 +73,7 @@ pub struct UpFrame {
 /// From the leader to a replica.
 #[derive(Debug, Clone, Encode, Decode)]
 pub struct DownFrame {
-    /// Of the leadership.
+    /// Term of the leadership.
     #[n(0)]
     pub term: u64,
     /// Which of the replica's attachments it answers.
@@ -82,7 +82,7 @@ pub struct DownFrame {
     /// Counts the attachment's frames from 1; 0 asks for another attachment: frames were lost.
     #[n(2)]
     pub number: u64,
-    /// In order.
+    /// Messages, in the order in which they are applied.
     #[n(3)]
     pub messages: Vec<DownMessage>,
 }
@@ -92,13 +92,13 @@ pub struct DownFrame {
 pub enum UpMessage {
     /// What it has recorded, by node: those up to the last one that it names, and of no other.
     #[n(0)]
-    Recorded(#[n(0)] Vec<RecordedNode>, #[n(1)] Rest),
+    Recorded(#[n(0)] Vec<RecordedNode>, #[n(1)] Continuation),
     /// An agent's session begins, goes on or has ended.
     #[n(1)]
     Session(#[n(0)] Box<SessionState>),
     /// These nodes' agents gave a sign of life. Nobody vouches for them: each spoke for itself.
     #[n(2)]
-    Heard(#[n(0)] Vec<NodeId>),
+    SignsOfLife(#[n(0)] Vec<NodeId>),
     /// What was observed on a node.
     #[n(3)]
     Report(#[cbor(n(0), with = "berth_model::codec::shared")] Arc<NodeReport>),
@@ -112,7 +112,7 @@ impl UpMessage {
             Self::Session(state) => {
                 128 + state.introduces.as_ref().map_or(0, |node| 256 + 64 * node.attributes.len())
             }
-            Self::Heard(nodes) => 17 * nodes.len(),
+            Self::SignsOfLife(nodes) => 17 * nodes.len(),
             Self::Report(report) => report.bytes(),
         }
     }
@@ -121,11 +121,11 @@ impl UpMessage {
 /// Whether more of a list follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
-pub enum Rest {
-    /// That is all.
+pub enum Continuation {
+    /// This was the last part of the list.
     #[n(0)]
     None,
-    /// More follows.
+    /// Another part follows.
     #[n(1)]
     Follows,
 }
@@ -134,15 +134,15 @@ pub enum Rest {
 #[derive(Debug, Clone)]
 pub enum DownMessage {
     /// Its leadership began at this index, above all that were ever published before, and after that entry.
-    Began(Index, Index),
-    /// Observed changes have their place in the one order of changes, and are recorded.
-    Batch(Arc<Batch>),
+    LeadershipBegan(Index, Index),
+    /// Observed changes have their position in the one order of changes, and are recorded.
+    Batch(Arc<ObservationBatch>),
     /// All observed changes up to this index have been sent; and how far the leader knows the nodes.
     UpTo(Index, NodeRecovery),
     /// A session is not to go on.
     EndSession(EndSession),
     /// Everything that the replica knows of a node is to be reported: it knows more than the leader.
-    Tell(NodeId),
+    ReportNode(NodeId),
 }
 
 impl DownMessage {
@@ -152,7 +152,7 @@ impl DownMessage {
             Self::Batch(batch) => 32 + batch.bytes(),
             Self::UpTo(_, recovery) => 64 + 17 * recovery.held_nodes.len(),
             Self::EndSession(end) => 64 + end.reason.len(),
-            Self::Began(..) | Self::Tell(_) => 32,
+            Self::LeadershipBegan(..) | Self::ReportNode(_) => 32,
         }
     }
 }
@@ -160,7 +160,7 @@ impl DownMessage {
 /// Nodes that are named of those that are held.
 pub(crate) const HELD_TOLD_MAX: usize = 32;
 
-/// How far a leader knows the nodes: it waits for those of which it has not heard, and takes no word of another leader for
+/// How far a leader knows the nodes: it waits for those of which it has not heard, and does not trust another leader on
 /// what runs on them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeRecovery {
@@ -185,7 +185,7 @@ impl NodeRecovery {
 
 /// How far the reports of a node's agent have come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
-pub struct Version {
+pub struct ReportVersion {
     /// Of the agent's start.
     #[n(0)]
     pub epoch: u64,
@@ -197,7 +197,7 @@ pub struct Version {
     pub confirmed: bool,
 }
 
-impl Version {
+impl ReportVersion {
     /// Whether this is of a later change than the other.
     pub fn is_after(&self, other: &Self) -> bool {
         (self.epoch, self.seq) > (other.epoch, other.seq)
@@ -210,9 +210,9 @@ pub struct RecordedNode {
     /// The node.
     #[n(0)]
     pub node: NodeId,
-    /// Up to here.
+    /// How far its reports are recorded.
     #[n(1)]
-    pub version: Version,
+    pub version: ReportVersion,
     /// The sum of the hashes of what was observed of its allocations that have not ended.
     #[n(2)]
     #[cbor(with = "berth_model::codec::wide")]
@@ -265,15 +265,15 @@ pub struct NodeReport {
     pub session: Option<SessionId>,
     /// With the last part: what the node's agent has reported by then.
     #[n(2)]
-    pub version: Option<Version>,
+    pub version: Option<ReportVersion>,
     /// The latest of each.
     #[n(3)]
-    pub seen: Vec<Seen>,
+    pub seen: Vec<ReportedAlloc>,
 }
 
 /// What was observed of an allocation.
 #[derive(Debug, Clone, PartialEq, Encode)]
-pub struct Seen {
+pub struct ReportedAlloc {
     /// Where the allocation stood in the sender's state: looked at first, and right nearly always.
     #[n(0)]
     #[cbor(with = "codec::slot")]
@@ -293,7 +293,7 @@ pub struct EndSession {
     /// The node.
     #[n(0)]
     pub node: NodeId,
-    /// Which.
+    /// The session to end.
     #[n(1)]
     #[cbor(with = "codec::session")]
     pub session: SessionId,
@@ -307,18 +307,18 @@ pub struct EndSession {
 
 /// Observed changes that have one index. Counted and encoded once, however many servers get them.
 #[derive(Debug)]
-pub struct Batch {
-    /// Their place in the one order of changes.
+pub struct ObservationBatch {
+    /// Their position in the one order of changes.
     pub index: Index,
     /// The last entry before them: they are published once it has been applied.
     pub after: Index,
-    /// In order.
+    /// In the order in which they were received.
     pub reports: Vec<Arc<NodeReport>>,
     bytes: OnceLock<usize>,
     encoded: OnceLock<Vec<u8>>,
 }
 
-impl Batch {
+impl ObservationBatch {
     /// Changes that stand at `index`, behind the entry at `after`.
     pub fn new(index: Index, after: Index, reports: Vec<Arc<NodeReport>>) -> Self {
         Self { index, after, reports, bytes: OnceLock::new(), encoded: OnceLock::new() }
@@ -330,7 +330,7 @@ impl Batch {
     }
 }
 
-impl Seen {
+impl ReportedAlloc {
     /// What was observed of the allocation of a slot.
     pub fn new(slot: AllocSlot, alloc: Arc<ObservedAlloc>) -> Self {
         let bytes = bytes_of(&alloc);
@@ -379,6 +379,6 @@ fn bytes_of(alloc: &ObservedAlloc) -> usize {
 impl NodeReport {
     /// About how many bytes it takes when it is encoded.
     pub fn bytes(&self) -> usize {
-        64 + self.seen.iter().map(Seen::bytes).sum::<usize>()
+        64 + self.seen.iter().map(ReportedAlloc::bytes).sum::<usize>()
     }
 }

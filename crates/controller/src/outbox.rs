@@ -1,6 +1,6 @@
 //! What is to be written next: everything that arrives while earlier entries are being written. Each command is encoded
 //! once, entries are cut by their real bytes, and whatever was proposed ends in one of three ways: applied, not written,
-//! or unknown. Each item says what it is for, so that none of the three can be forgotten.
+//! or unknown. Each item says what it is for, so that none of the three can be garbage-collected.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -14,8 +14,8 @@ use berth_model::{
 use berth_scheduler::Ticket;
 
 use crate::{
-    action::{Action, Answer},
-    event::Token,
+    action::{Action, ProposalOutcome},
+    event::RequestToken,
     index_mint::IndexMint,
 };
 
@@ -30,7 +30,7 @@ pub(crate) const ITEM_BYTES_MAX: usize = ENTRY_BYTES_MAX - ENTRY_HEAD_BYTES_MAX;
 #[derive(Debug)]
 pub(crate) enum Purpose {
     /// Somebody waits for the answer.
-    Request(Token),
+    Request(RequestToken),
     /// A part of a plan; what is not written of it is planned again.
     Plan(PlanPart),
     /// A node's status; decided again when it is not written.
@@ -55,7 +55,7 @@ pub(crate) struct PlanPart {
 /// What goes with the last part of a plan.
 #[derive(Debug)]
 pub(crate) struct PlanTail {
-    /// What was planned.
+    /// The evaluation that was planned.
     pub eval: Arc<Eval>,
     /// To be planned once more when this part is applied: some of the plan was refused.
     pub again: bool,
@@ -63,14 +63,14 @@ pub(crate) struct PlanTail {
 
 /// Commands that go into one entry together, and what they are for.
 #[derive(Debug)]
-struct Item {
+struct OutboxItem {
     commands: EncodedCommands,
     purpose: Purpose,
 }
 
 /// An item in an entry that is being written. Its bytes are kept, so that it can be proposed again.
 #[derive(Debug)]
-struct Proposed {
+struct ProposedItem {
     bytes: CommandBytes,
     purpose: Purpose,
 }
@@ -80,17 +80,17 @@ struct Proposed {
 struct InFlight {
     index: Index,
     version: u8,
-    proposed: Vec<Proposed>,
+    proposed: Vec<ProposedItem>,
 }
 
 /// What entries that are made now have in common.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Heading {
-    /// Of the leadership.
+pub(crate) struct EntryHeader {
+    /// Term of the leadership.
     pub term: u64,
     /// The version that they are written in, unless their commands need a newer one.
     pub version: u8,
-    /// When.
+    /// Time of the entry.
     pub at: Timestamp,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct Abandoned {
 /// The queue before the log.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    items: VecDeque<Item>,
+    items: VecDeque<OutboxItem>,
     bytes: usize,
     in_flight: VecDeque<InFlight>,
     /// The log refuses entries: nothing is proposed before [`Self::resume`].
@@ -145,7 +145,7 @@ impl Outbox {
             return Err(TooLarge { bytes });
         }
         self.bytes += bytes;
-        self.items.push_back(Item { commands, purpose });
+        self.items.push_back(OutboxItem { commands, purpose });
         Ok(())
     }
 
@@ -164,18 +164,19 @@ impl Outbox {
     ///
     /// # Errors
     /// The answer, when too much waits already or no entry can hold them.
-    pub fn request(&mut self, commands: EncodedCommands, token: Token) -> Result<(), Answer> {
+    pub fn request(&mut self, commands: EncodedCommands, token: RequestToken) -> Result<(), ProposalOutcome> {
         if self.bytes > WAITING_BYTES_MAX {
-            return Err(Answer::Busy(self.items.len()));
+            return Err(ProposalOutcome::Busy(self.items.len()));
         }
-        self.push_for(Purpose::Request(token), commands).map_err(|TooLarge { bytes }| Answer::TooLarge(bytes))
+        self.push_for(Purpose::Request(token), commands)
+            .map_err(|TooLarge { bytes }| ProposalOutcome::TooLarge(bytes))
     }
 
     /// Proposes what waits, as far as entries may be in flight. `passing` is informed in which entry claims are.
     pub fn flush(
         &mut self,
         mint: &mut IndexMint,
-        Heading { term, version, at }: Heading,
+        EntryHeader { term, version, at }: EntryHeader,
         mut passing: impl FnMut(Ticket, Index),
         actions: &mut Vec<Action>,
     ) {
@@ -186,7 +187,7 @@ impl Outbox {
             claims.for_each(|ticket| passing(ticket, index));
             let encoded = proposed.iter().map(|item| &item.bytes);
             // Whoever made a command saw to it that all servers know it; the log refuses what they do not. No entry is older
-            // than one before it, though a server be forgotten meanwhile to have said what it knows.
+            // than one before it, though a server be garbage-collected meanwhile to have said what it knows.
             let before = self.in_flight.iter().map(|before| before.version);
             let version = before.fold(version.max(Entry::version_for(&commands)), u8::max);
             let entry = EncodedEntry::assemble(Entry::new(index, at, commands).of_version(version), encoded);
@@ -196,7 +197,7 @@ impl Outbox {
     }
 
     /// Takes what fits one entry; the first item always does.
-    fn fill(&mut self) -> (Vec<Command>, Vec<Proposed>) {
+    fn fill(&mut self) -> (Vec<Command>, Vec<ProposedItem>) {
         let (mut commands, mut proposed) = (Vec::new(), Vec::new());
         let mut room = ITEM_BYTES_MAX;
         while let Some(item) = self.items.pop_front_if(|item| item.commands.bytes_len() <= room) {
@@ -204,7 +205,7 @@ impl Outbox {
             self.bytes -= item.commands.bytes_len();
             let (of_item, bytes) = item.commands.into_parts();
             commands.extend(of_item);
-            proposed.push(Proposed { bytes, purpose: item.purpose });
+            proposed.push(ProposedItem { bytes, purpose: item.purpose });
         }
         (commands, proposed)
     }
@@ -223,10 +224,10 @@ impl Outbox {
         self.paused = true;
         let (own, others): (Vec<_>, Vec<_>) =
             self.take(index).into_iter().partition(|item| matches!(item.purpose, Purpose::Own));
-        for Proposed { bytes, purpose } in own.into_iter().rev() {
+        for ProposedItem { bytes, purpose } in own.into_iter().rev() {
             let commands = bytes.decode();
             self.bytes += commands.bytes_len();
-            self.items.push_front(Item { commands, purpose });
+            self.items.push_front(OutboxItem { commands, purpose });
         }
         others.into_iter().map(|item| item.purpose).collect()
     }
@@ -245,7 +246,7 @@ impl Outbox {
         }
     }
 
-    fn take(&mut self, index: Index) -> Vec<Proposed> {
+    fn take(&mut self, index: Index) -> Vec<ProposedItem> {
         let at = self.in_flight.iter().position(|entry| entry.index == index);
         at.and_then(|at| self.in_flight.remove(at)).map_or_else(Vec::new, |entry| entry.proposed)
     }
@@ -285,16 +286,20 @@ mod tests {
         const BYTES: usize = 512 << 10;
         let mut outbox = Outbox::default();
         let request = |outbox: &mut Outbox, token: u64| {
-            outbox.request(EncodedCommands::from(vec![command(BYTES)]), Token(token))
+            outbox.request(EncodedCommands::from(vec![command(BYTES)]), RequestToken(token))
         };
         let taken = (0..).take_while(|token| request(&mut outbox, *token).is_ok()).count();
         assert_eq!(taken, WAITING_BYTES_MAX / BYTES, "the last of them is what is over");
         assert!(outbox.bytes > WAITING_BYTES_MAX && outbox.bytes < WAITING_BYTES_MAX + 2 * BYTES);
-        assert_eq!(request(&mut outbox, 99), Err(Answer::Busy(taken)));
+        assert_eq!(request(&mut outbox, 99), Err(ProposalOutcome::Busy(taken)));
         outbox.push(command(BYTES));
-        assert_eq!(request(&mut outbox, 99), Err(Answer::Busy(taken + 1)), "the leader's own still fits");
+        assert_eq!(
+            request(&mut outbox, 99),
+            Err(ProposalOutcome::Busy(taken + 1)),
+            "the leader's own still fits"
+        );
 
-        let heading = Heading { term: 1, version: ENTRY_VERSION_MIN, at: Timestamp(1) };
+        let heading = EntryHeader { term: 1, version: ENTRY_VERSION_MIN, at: Timestamp(1) };
         let mut mint = IndexMint::begin(Index(1 << 20), Index(0));
         let mut proposed = Vec::new();
         outbox.flush(&mut mint, heading, |_, _| {}, &mut proposed);
@@ -310,7 +315,7 @@ mod tests {
         let evals: Vec<Eval> = (1..=8).map(eval).collect();
         outbox.push_list(&evals, &Command::CreateEvals);
         let (mut proposed, mut told) = (Vec::new(), Vec::new());
-        let heading = Heading { term: 1, version: ENTRY_VERSION_MIN, at: Timestamp(1) };
+        let heading = EntryHeader { term: 1, version: ENTRY_VERSION_MIN, at: Timestamp(1) };
         outbox.flush(&mut mint, heading, |_, _| {}, &mut proposed);
         for action in &proposed {
             let Action::Propose { entry, .. } = action else { panic!("{action:?}") };
@@ -329,7 +334,12 @@ mod tests {
         let mut version_of_next = |outbox: &mut Outbox, version: u8| {
             outbox.push(command(8));
             let mut proposed = Vec::new();
-            outbox.flush(&mut mint, Heading { term: 1, version, at: Timestamp(1) }, |_, _| {}, &mut proposed);
+            outbox.flush(
+                &mut mint,
+                EntryHeader { term: 1, version, at: Timestamp(1) },
+                |_, _| {},
+                &mut proposed,
+            );
             let Some(Action::Propose { entry, .. }) = proposed.pop() else { panic!("nothing is proposed") };
             (entry.index(), entry.entry().version)
         };

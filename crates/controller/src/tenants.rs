@@ -8,7 +8,7 @@ use std::{
 
 use berth_model::{
     EvalId, JobKey, Timestamp,
-    event::Event as Change,
+    event::StateChange,
     quota::Usage,
     resources::Resources,
     store::{NodeSlot, Store},
@@ -41,16 +41,18 @@ impl Follower for Tenants {
         tenants
     }
 
-    fn on_change(&mut self, store: &Store, change: &Change, _at: Timestamp) {
+    fn on_change(&mut self, store: &Store, change: &StateChange, _at: Timestamp) {
         match change {
-            Change::AllocPlaced(slot) | Change::AllocEnded(slot) => {
+            StateChange::AllocPlaced(slot) | StateChange::AllocEnded(slot) => {
                 let job = store.allocs().row(*slot).and_then(|row| store.jobs().row(row.job));
                 self.changed.extend(job.map(|job| job.key.namespace.clone()));
             }
-            Change::NodeRegistered(slot) | Change::NodeChanged(slot, _) | Change::NodeCollected(slot, _) => {
+            StateChange::NodeRegistered(slot)
+            | StateChange::NodeChanged(slot, _)
+            | StateChange::NodeCollected(slot, _) => {
                 self.node_changed(store, *slot);
             }
-            Change::NamespaceChanged(_) => self.moved = true,
+            StateChange::NamespaceChanged(_) => self.moved = true,
             _ => {}
         }
     }

@@ -42,8 +42,8 @@ mod waiting;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use berth_controller::{
-    Action, Answer, Controller, ControllerConfig, Event, Heartbeat, Hello, Links, NodeRecovery, Now, Request,
-    ServerId, SessionId, ToNode, ToPlan, Token, WelcomeMode,
+    Action, Controller, ControllerConfig, Event, Heartbeat, Hello, LinkCapacity, NodeMessage, NodeRecovery,
+    Now, PlanRequest, ProposalOutcome, Request, RequestToken, ServerId, SessionId, WelcomeMode,
 };
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
@@ -69,7 +69,7 @@ struct Shell {
     /// Planners do not see what others claim.
     is_blind: bool,
     /// Evaluations that planners have in hand and do not answer, where they are as slow as that.
-    in_hand: Option<Vec<ToPlan>>,
+    in_hand: Option<Vec<PlanRequest>>,
     /// Seconds by the wall clock, and since the machine started.
     now: u64,
     monotonic: u64,
@@ -79,8 +79,8 @@ struct Shell {
     slow_log: bool,
     published: Vec<Index>,
     running_seen: u32,
-    answers: BTreeMap<u64, Answer>,
-    told: Vec<(SessionId, ToNode)>,
+    answers: BTreeMap<u64, ProposalOutcome>,
+    told: Vec<(SessionId, NodeMessage)>,
     closed: Vec<SessionId>,
     view: Store,
     observed: Observed,
@@ -102,8 +102,8 @@ const PLANNED_MAX: usize = 1_000_000;
 /// Connections that take whatever comes.
 struct Open;
 
-impl Links for Open {
-    fn has_room(&self, _: SessionId) -> bool {
+impl LinkCapacity for Open {
+    fn can_send(&self, _: SessionId) -> bool {
         true
     }
 }
@@ -232,7 +232,7 @@ impl Shell {
     }
 
     /// A planner answers an evaluation.
-    fn plan(&mut self, ToPlan { term, eval, now, awaited_until }: ToPlan) -> Event {
+    fn plan(&mut self, PlanRequest { term, eval, now, awaited_until }: PlanRequest) -> Event {
         self.seeds += 1;
         self.planned += 1;
         assert!(self.planned < PLANNED_MAX, "it plans on and on");
@@ -249,7 +249,7 @@ impl Shell {
     }
 
     fn request(&mut self, token: u64, command: Command) {
-        let request = Request { token: Token(token), commands: vec![command].into() };
+        let request = Request { token: RequestToken(token), commands: vec![command].into() };
         self.tell(Event::Requested(request));
     }
 
@@ -281,7 +281,7 @@ impl Shell {
             seq: 0,
             desired_digest,
             observed_digest,
-            kept: None,
+            checkpoint: None,
         };
         self.tell(Event::SessionOpened(SessionId(session), Box::new(hello)));
     }
@@ -315,14 +315,14 @@ impl Shell {
     }
 
     fn wanted(&self) -> Vec<(AllocSlot, AllocId, NodeId)> {
-        let wanted = self.store.allocs().iter().filter(|(_, row)| row.is_wanted());
+        let wanted = self.store.allocs().iter().filter(|(_, row)| row.is_desired());
         wanted.map(|(slot, row)| (slot, row.id, self.store.nodes().row(row.node).unwrap().id)).collect()
     }
 
     /// The last message of desired state that was sent in a session.
     fn desired_seq(&self, session: SessionId) -> u64 {
         let sent = self.told.iter().filter(|(of, _)| *of == session);
-        sent.filter_map(|(_, m)| if let ToNode::Desired(d) = m { Some(d.seq) } else { None })
+        sent.filter_map(|(_, m)| if let NodeMessage::Desired(d) = m { Some(d.seq) } else { None })
             .max()
             .unwrap_or(0)
     }
@@ -358,7 +358,7 @@ impl Shell {
     fn run_of(&self, session: u64) -> Vec<AllocSlot> {
         let of = self.told.iter().filter(|(s, _)| *s == SessionId(session));
         of.filter_map(
-            |(_, m)| if let ToNode::Desired(desired) = m { Some(desired.run.clone()) } else { None },
+            |(_, m)| if let NodeMessage::Desired(desired) = m { Some(desired.run.clone()) } else { None },
         )
         .flatten()
         .collect()

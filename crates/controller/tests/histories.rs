@@ -121,7 +121,7 @@ fn drains_are_over(store: &Store) {
         let is_drained = last.status == DrainStatus::Complete && !node.eligible;
         assert!(!is_drained || is_empty, "node {} is not empty", node.id);
     }
-    for (slot, row) in store.allocs().iter().filter(|(_, row)| row.is_wanted()) {
+    for (slot, row) in store.allocs().iter().filter(|(_, row)| row.is_desired()) {
         let migrates = store.allocs().extra(slot).is_some_and(|extra| extra.migrate.is_some());
         assert!(!migrates, "allocation {} is to leave a node that is not drained", row.id);
     }

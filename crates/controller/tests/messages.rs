@@ -5,8 +5,9 @@
 use std::{fmt::Write, sync::Arc};
 
 use berth_controller::{
-    Batch, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, NodeRecovery, NodeReport, RecordedNode, Rest,
-    Seen, ServerMessage, SessionId, SessionState, UpFrame, UpMessage, Version,
+    Continuation, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, NodeRecovery, NodeReport,
+    ObservationBatch, RecordedNode, ReportVersion, ReportedAlloc, ServerMessage, SessionId, SessionState,
+    UpFrame, UpMessage,
 };
 use berth_model::{
     AllocId, Index, NodeId, Timestamp,
@@ -61,14 +62,14 @@ fn report() -> Arc<NodeReport> {
         hash: 5 << 100,
         revision: 2,
     };
-    let version = Some(Version { epoch: 3, seq: 3 << 32, confirmed: true });
-    let seen = vec![Seen::new(AllocSlot(6), Arc::new(alloc))];
+    let version = Some(ReportVersion { epoch: 3, seq: 3 << 32, confirmed: true });
+    let seen = vec![ReportedAlloc::new(AllocSlot(6), Arc::new(alloc))];
     Arc::new(NodeReport { node: NodeId(1), session: Some(SessionId(2)), version, seen })
 }
 
 #[test]
 fn what_a_replica_says() {
-    let version = Version { epoch: 3, seq: 3 << 32, confirmed: false };
+    let version = ReportVersion { epoch: 3, seq: 3 << 32, confirmed: false };
     let recorded = vec![RecordedNode { node: NodeId(1), version, digest: 4 << 90 }];
     let session = SessionState {
         session: SessionId(2),
@@ -82,9 +83,9 @@ fn what_a_replica_says() {
         introduces: None,
     };
     let messages = vec![
-        UpMessage::Recorded(recorded, Rest::Follows),
+        UpMessage::Recorded(recorded, Continuation::Follows),
         UpMessage::Session(Box::new(session)),
-        UpMessage::Heard(vec![NodeId(1), NodeId(2)]),
+        UpMessage::SignsOfLife(vec![NodeId(1), NodeId(2)]),
         UpMessage::Report(report()),
     ];
     let frame = UpFrame { term: 1, attachment: 2, number: 3, as_of: Index(4), messages };
@@ -95,8 +96,8 @@ fn what_a_replica_says() {
 fn what_the_leader_says() {
     let end = EndSession { node: NodeId(1), session: SessionId(2), reason: "not now".into(), retry: true };
     let messages = vec![
-        DownMessage::Began(Index(10), Index(9)),
-        DownMessage::Batch(Arc::new(Batch::new(Index(12), Index(11), vec![report()]))),
+        DownMessage::LeadershipBegan(Index(10), Index(9)),
+        DownMessage::Batch(Arc::new(ObservationBatch::new(Index(12), Index(11), vec![report()]))),
         DownMessage::UpTo(Index(13), NodeRecovery::of(1)),
         DownMessage::UpTo(
             Index(13),
@@ -109,7 +110,7 @@ fn what_the_leader_says() {
             },
         ),
         DownMessage::EndSession(end),
-        DownMessage::Tell(NodeId(1)),
+        DownMessage::ReportNode(NodeId(1)),
     ];
     let frame = DownFrame { term: 1, attachment: 2, number: 3, messages };
     check(&ServerMessage::Down(frame), &expect_file!["golden/messages/down.hex"]);

@@ -4,7 +4,8 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use berth_controller::{
-    Action, Controller, ControllerConfig, Event, Hello, Links, Now, Request, ServerId, SessionId, Token,
+    Action, Controller, ControllerConfig, Event, Hello, LinkCapacity, Now, Request, RequestToken, ServerId,
+    SessionId,
 };
 use berth_model::{
     AllocId, EvalId, JobKey, NodeId, Timestamp,
@@ -37,8 +38,8 @@ struct Seat {
 /// Connections that take whatever comes.
 struct Open;
 
-impl Links for Open {
-    fn has_room(&self, _: SessionId) -> bool {
+impl LinkCapacity for Open {
+    fn can_send(&self, _: SessionId) -> bool {
         true
     }
 }
@@ -108,7 +109,7 @@ impl Server {
             seq: 0,
             desired_digest: 0,
             observed_digest: 0,
-            kept: None,
+            checkpoint: None,
         };
         self.tell(Event::SessionOpened(session, Box::new(hello)));
         let allocs = Vec::new();
@@ -125,7 +126,10 @@ impl Server {
             submission: None,
         };
         let commands = vec![Command::RegisterJob(Box::new(register))];
-        self.tell(Event::Requested(Request { token: Token(u64::from(number)), commands: commands.into() }));
+        self.tell(Event::Requested(Request {
+            token: RequestToken(u64::from(number)),
+            commands: commands.into(),
+        }));
     }
 
     fn tell(&mut self, event: Event) {

@@ -1,5 +1,5 @@
 //! Durations as text. Job files and the API have Go's form (`1h30m`, `1.5s`, `100ms`); settings and flags take days and
-//! words besides (`30d`, `2 hours`). What is shown to people is either exact or rounded to two units.
+//! words besides (`30d`, `2 hours`). What is shown to users is either exact or rounded to two units.
 
 use std::{fmt, time::Duration};
 
@@ -24,7 +24,7 @@ const GO_UNITS: &[(&str, u128)] = &[
     ("h", 3_600 * SECOND),
 ];
 
-/// What people may write besides. A month is a twelfth of a year, a year is a quarter of a day longer than 365.
+/// What users may write besides. A month is a twelfth of a year, a year is a quarter of a day longer than 365.
 const PEOPLES_UNITS: &[(&[&str], u128)] = &[
     (&["nsec", "nsecs"], 1),
     (&["usec", "usecs"], 1_000),
@@ -58,7 +58,7 @@ pub fn parse(text: &str) -> Option<Duration> {
     read(text.strip_prefix('+').unwrap_or(text), go_unit)
 }
 
-/// Reads a duration as people write it in settings and flags: Go's form, with longer units and words, and with spaces
+/// Reads a duration as users write it in settings and flags: Go's form, with longer units and words, and with spaces
 /// between them.
 ///
 /// # Errors

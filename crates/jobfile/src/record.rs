@@ -5,7 +5,7 @@ mod write;
 
 use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
-use berth_model::{job::Kept, value::Value};
+use berth_model::{job::IgnoredSettings, value::Value};
 
 use crate::schema::{Body, Schema};
 
@@ -48,7 +48,7 @@ pub(crate) trait Fields {
     fn record<R: Record + Default>(&mut self, name: &'static str, field: &mut Option<R>);
     fn records<R: Record + Default>(&mut self, name: &'static str, field: &mut Vec<R>);
     /// Settings that are only kept.
-    fn kept(&mut self, names: &[&'static str], field: &mut Kept);
+    fn kept(&mut self, names: &[&'static str], field: &mut IgnoredSettings);
 }
 
 /// Words and what they stand for.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::value::{Members, Value};
+use berth_model::value::{Value, ValueMap};
 
 use crate::{
     diagnostic::quoted,
@@ -54,7 +54,7 @@ fn block(labels: &[Name<'_>], node: &Node<'_>, levels: usize) -> Result<Value, S
         None => value(node, levels),
         Some((label, inner)) => {
             let inner = Value::List(vec![block(inner, node, levels)?]);
-            Ok(Value::Map(Members::from_iter([(&*label.text, inner)])))
+            Ok(Value::Map(ValueMap::from_iter([(&*label.text, inner)])))
         }
     }
 }

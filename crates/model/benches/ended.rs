@@ -112,7 +112,7 @@ fn run(world: &mut World, number: u128) {
             finished_at: Timestamp(BEGAN + 5 * SECOND),
             message: String::new(),
         }],
-        seen_at: None,
+        observed_at: None,
     });
     world.run(Command::EndAllocs(ends.collect())).expect("they run");
 }

@@ -60,7 +60,7 @@ pub struct AclPolicy {
 /// The tasks to which a policy is attached. What is narrower than the last that is named is left empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct PolicyJob {
-    /// In this namespace.
+    /// Namespace of the job.
     #[n(0)]
     pub namespace: String,
     /// Of this job: of this very id, not of those that begin with it.
@@ -161,7 +161,7 @@ pub struct AclToken {
     /// What it is called in listings and logs.
     #[n(0)]
     pub id: AclTokenId,
-    /// Of its secret.
+    /// Hash of its secret; the secret itself is never stored.
     #[n(1)]
     pub secret: SecretHash,
     /// A name to read; it need not be unique.
@@ -272,7 +272,7 @@ pub struct RevokedToken {
     /// The token.
     #[n(0)]
     pub token: AclTokenId,
-    /// When.
+    /// When it was revoked.
     #[n(1)]
     pub at: Timestamp,
     /// When it would have expired by itself; after that nothing needs to be remembered.

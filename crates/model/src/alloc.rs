@@ -36,7 +36,7 @@ impl DesiredStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Departure {
-    /// Once its successor has room elsewhere.
+    /// Once its successor has capacity elsewhere.
     #[n(0)]
     WhenPlaced,
     /// At once, whether anybody stands in for it or not.
@@ -50,7 +50,7 @@ pub struct MigrateAlloc {
     /// The allocation.
     #[n(0)]
     pub alloc: AllocId,
-    /// How.
+    /// When it is to go.
     #[n(1)]
     pub how: Departure,
 }
@@ -71,7 +71,7 @@ pub enum ClientStatus {
     /// Ended badly.
     #[n(3)]
     Failed,
-    /// Its node was given up, or restarted.
+    /// Its node was declared lost, or restarted.
     #[n(4)]
     Lost,
 }
@@ -112,10 +112,10 @@ pub struct Placement {
     /// Host ports, in the order in which the group declares them.
     #[n(4)]
     pub ports: Vec<u16>,
-    /// Allocations on the same node that must have ended before this one starts: it inherits their room.
+    /// Allocations on the same node that must have ended before this one starts: it inherits their capacity.
     #[n(5)]
     pub after: Vec<AllocId>,
-    /// Whom it replaces.
+    /// The allocation that it replaces, if any.
     #[n(6)]
     pub previous: Option<AllocId>,
     /// When it replaces a failed one: the replacements so far that still count, this one included.
@@ -201,12 +201,12 @@ pub struct Stop {
     /// The allocation.
     #[n(0)]
     pub alloc: AllocId,
-    /// Why, for people.
+    /// Why, for users.
     #[n(1)]
     pub reason: StopReason,
-    /// Of an allocation that is lost: as [`AllocEnd::seen_at`].
+    /// Of an allocation that is lost: as [`AllocEnd::observed_at`].
     #[n(2)]
-    pub seen_at: Option<Timestamp>,
+    pub observed_at: Option<Timestamp>,
 }
 
 /// Why an allocation should end.
@@ -234,7 +234,7 @@ pub enum StopReason {
     /// Its node does not fit its job any more.
     #[n(6)]
     NodeNotEligible,
-    /// Work of higher priority needs its room, or work of a namespace that holds less than is guaranteed to it.
+    /// Work of higher priority needs its capacity, or work of a namespace that holds less than is guaranteed to it.
     #[n(7)]
     Preempted,
     /// It was a canary of a deployment that failed or was cancelled.
@@ -260,7 +260,7 @@ impl StopReason {
         matches!(self, Self::JobUpdated | Self::Rescheduled | Self::Migrated)
     }
 
-    /// The sentence shown to people.
+    /// The sentence shown to users.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::JobStopped => "alloc not needed because the job was stopped",
@@ -322,7 +322,7 @@ pub struct AllocEnd {
     /// The allocation.
     #[n(0)]
     pub alloc: AllocId,
-    /// A terminal status.
+    /// Complete, failed or lost: never pending or running.
     #[n(1)]
     pub status: ClientStatus,
     /// One for each task of the group; empty when nobody knows.
@@ -331,5 +331,5 @@ pub struct AllocEnd {
     /// When its agent saw it change last, by the node's clock, where that is later than the leader's clock says: readers have seen
     /// that time, and see none before it again. None otherwise, and in entries before version 6.
     #[n(3)]
-    pub seen_at: Option<Timestamp>,
+    pub observed_at: Option<Timestamp>,
 }

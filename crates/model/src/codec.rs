@@ -1,7 +1,7 @@
 //! Encoding of types that CBOR derives do not cover, for `#[cbor(with = ...)]`.
 
 mod buffer;
-pub(crate) mod plain;
+pub(crate) mod byte_reader;
 
 pub(crate) use buffer::{Buffer, encoded};
 

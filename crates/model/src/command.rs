@@ -104,7 +104,7 @@ pub enum Command {
     /// A periodic job is due; carries the evaluation of its run.
     #[n(18)]
     LaunchJob(#[n(0)] Box<LaunchJob>),
-    /// Part of a snapshot that is to take the place of the state.
+    /// Part of a snapshot that is to replace the state.
     #[n(19)]
     RestorePart(#[n(0)] RestorePart),
     /// No more parts of a snapshot will come.
@@ -223,7 +223,7 @@ impl Command {
             Self::RestorePart(part) if part.revives_tokens.is_some() => 6,
             Self::RegisterJob(register) if register.submission.is_some() || register.job.has_spelling() => 6,
             Self::RunJob(run) if run.job.has_spelling() => 6,
-            Self::EndAllocs(ends) if ends.iter().any(|end| end.seen_at.is_some()) => 6,
+            Self::EndAllocs(ends) if ends.iter().any(|end| end.observed_at.is_some()) => 6,
             Self::RunJob(..)
             | Self::DrainNode(..)
             | Self::MigrateAllocs(..)
@@ -238,7 +238,9 @@ impl Command {
             Self::CommitPlan(plan) | Self::CommitPlanUnchecked(plan) => plan.since(),
             Self::SetSchedulerConfig(set) if set.config.lost_nodes_max_percent.is_some() => 4,
             Self::SetAllocHealth(found) if found.iter().any(|health| health.revision.is_some()) => 4,
-            Self::RegisterJob(register) if register.job.groups.iter().any(|group| group.shares_room) => 4,
+            Self::RegisterJob(register) if register.job.groups.iter().any(|group| group.shares_resources) => {
+                4
+            }
             Self::CreateEvals(evals) => {
                 evals.iter().map(|eval| eval.trigger.since()).max().unwrap_or(ENTRY_VERSION_MIN)
             }

@@ -98,7 +98,7 @@ pub struct Constraint {
     /// Left side; `${...}` is looked up on the node.
     #[n(0)]
     pub left: String,
-    /// The comparison.
+    /// How the two sides are compared.
     #[n(1)]
     pub operator: Operator,
     /// Right side; may hold `${...}` too.

@@ -1,4 +1,4 @@
-//! A deployment: how one version of a job takes the place of the one before, step by step, and how far it has come.
+//! A deployment: how one version of a job replaces the one before, step by step, and how far it has come.
 
 use std::time::Duration;
 
@@ -99,12 +99,12 @@ pub struct DeploymentGroup {
     pub require_progress_by: Timestamp,
     /// The last one that was found unhealthy, and why.
     #[n(14)]
-    pub culprit: Option<Culprit>,
+    pub culprit: Option<UnhealthyAlloc>,
 }
 
 /// An allocation that was found unhealthy.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Culprit {
+pub struct UnhealthyAlloc {
     /// The allocation.
     #[n(0)]
     pub alloc: AllocId,
@@ -220,7 +220,7 @@ pub struct SetDeployment {
     /// The deployment.
     #[n(0)]
     pub id: DeploymentId,
-    /// What it becomes.
+    /// The status to set.
     #[n(1)]
     pub status: DeploymentStatus,
     /// In words, what it is.

@@ -4,7 +4,7 @@ mod failures;
 
 use minicbor::{Decode, Encode};
 
-pub use failures::{Failures, Funnel, GroupFailure, Queued};
+pub use failures::{Failures, Funnel, GroupFailure, QueuedAllocs};
 
 use crate::{
     command::ENTRY_VERSION_MIN,
@@ -20,13 +20,13 @@ pub enum EvalStatus {
     /// To be planned.
     #[n(0)]
     Pending,
-    /// Waits for room that may come.
+    /// Waits for capacity that may come.
     #[n(1)]
     Blocked,
     /// Planned; what could not be placed waits in another evaluation.
     #[n(2)]
     Complete,
-    /// Given up.
+    /// Failed: the scheduler stopped trying.
     #[n(3)]
     Failed,
     /// A newer evaluation of its job made it needless.
@@ -74,7 +74,7 @@ pub enum Trigger {
     /// Somebody asked for an allocation to end.
     #[n(4)]
     AllocStop,
-    /// Something could not be placed; waits for room.
+    /// Something could not be placed; waits for capacity.
     #[n(5)]
     QueuedAllocs,
     /// A failed allocation may be replaced from a later time on.
@@ -187,7 +187,7 @@ pub struct Eval {
     pub failures: Failures,
     /// Allocations still to be placed, by group name.
     #[n(12)]
-    pub queued: Queued,
+    pub queued: QueuedAllocs,
     /// When it was made; set by apply.
     #[n(13)]
     pub created_at: Timestamp,
@@ -225,7 +225,7 @@ impl Eval {
             previous: None,
             blocked: None,
             failures: Failures::default(),
-            queued: Queued::default(),
+            queued: QueuedAllocs::default(),
             created_at: Timestamp::default(),
             modified_at: Timestamp::default(),
             create_index: Index::default(),

@@ -12,12 +12,12 @@ use crate::{
 
 /// One change of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum StateChange {
     /// A node registered, or registered again.
     NodeRegistered(NodeSlot),
     /// A node's status, eligibility or drain changed.
     NodeChanged(NodeSlot, NodeChange),
-    /// A node was forgotten; its slot may be another's already.
+    /// A node was garbage-collected; its slot may be another's already.
     NodeCollected(NodeSlot, NodeId),
     /// A job was registered.
     JobRegistered(JobSlot),
@@ -32,7 +32,7 @@ pub enum Event {
     /// A job was purged: nothing has this key any more. What is left of it until its allocations have ended is in its slot,
     /// under a key that nobody can ask for.
     JobPurged(JobSlot, JobKey),
-    /// A job was forgotten; its slot may be another's already.
+    /// A job was garbage-collected; its slot may be another's already.
     JobCollected(JobSlot, JobKey),
     /// An allocation was placed.
     AllocPlaced(AllocSlot),
@@ -51,15 +51,15 @@ pub enum Event {
     AllocReplaced(AllocSlot),
     /// An allocation has ended; what it held is free.
     AllocEnded(AllocSlot),
-    /// An allocation was forgotten; its slot may be another's already.
+    /// An allocation was garbage-collected; its slot may be another's already.
     AllocCollected(AllocSlot, AllocId, NodeId),
     /// An evaluation was made or changed.
     EvalChanged(EvalId),
-    /// An evaluation was forgotten.
+    /// An evaluation was garbage-collected.
     EvalCollected(EvalId),
     /// A deployment was made or changed.
     DeploymentChanged(DeploymentId, DeploymentChange),
-    /// A deployment was forgotten.
+    /// A deployment was garbage-collected.
     DeploymentCollected(DeploymentId),
     /// A namespace was described, or taken away.
     NamespaceChanged(String),
@@ -77,7 +77,7 @@ pub enum Event {
     VariableDeleted(VariableKey),
     /// How the cluster places was set.
     SchedulerConfigChanged,
-    /// A snapshot took the place of the state: whatever was known of it is void, slots included.
+    /// A snapshot replaced the state: whatever was known of it is void, slots included.
     Restored,
 }
 
@@ -138,7 +138,7 @@ impl fmt::Display for AclObject {
 
 /// What became of one entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Applied {
+pub struct AppliedEntry {
     /// The entry's index.
     pub index: Index,
     /// The entry's time.
@@ -146,5 +146,5 @@ pub struct Applied {
     /// One for each command.
     pub outcomes: Vec<Outcome>,
     /// In the order in which they happened.
-    pub events: Vec<Event>,
+    pub events: Vec<StateChange>,
 }

@@ -45,7 +45,7 @@ macro_rules! uuid_id {
         pub struct $name(pub u128);
 
         impl $name {
-            /// The first eight digits, as people write it.
+            /// The first eight digits, as users write it.
             pub fn short(self) -> String {
                 format!("{:08x}", (self.0 >> 96) as u32)
             }
@@ -217,7 +217,7 @@ impl JobKey {
         self.id.starts_with(PURGED)
     }
 
-    /// The id by which people know the job, or knew it before it was purged.
+    /// The id by which users know the job, or knew it before it was purged.
     pub fn name(&self) -> &str {
         let rest = self.id.strip_prefix(PURGED).and_then(|rest| rest.split_once('/'));
         rest.map_or(&self.id, |(_, name)| name)

@@ -22,7 +22,7 @@ pub const REVOKED_SERVER_NAME_MAX: usize = 128;
 /// Lets one agent join.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct JoinToken {
-    /// Of its secret.
+    /// Hash of the token's secret.
     #[n(0)]
     pub secret: SecretHash,
     /// The node that joins again with it; none for one that is not there yet.
@@ -33,7 +33,7 @@ pub struct JoinToken {
     pub expires_at: Timestamp,
     /// Who has joined with it.
     #[n(3)]
-    pub joined: Option<Joined>,
+    pub joined: Option<JoinedNode>,
     /// Where it was made.
     #[n(4)]
     pub create_index: Index,
@@ -41,8 +41,8 @@ pub struct JoinToken {
 
 /// An agent that has joined. It may ask again, as one does that was killed before the answer came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub struct Joined {
-    /// Its node.
+pub struct JoinedNode {
+    /// The node that it speaks for.
     #[n(0)]
     pub node: NodeId,
     /// Of its public key.
@@ -56,9 +56,9 @@ pub struct Join {
     /// Of the token's secret.
     #[n(0)]
     pub secret: SecretHash,
-    /// Who.
+    /// The node that joins, with its key.
     #[n(1)]
-    pub joined: Joined,
+    pub joined: JoinedNode,
 }
 
 /// A node whose certificates are good for nothing if they are valid from then on or earlier.

@@ -74,7 +74,7 @@ impl NodeStatus {
 /// What lives on a node moves away.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Drain {
-    /// Since when.
+    /// When the drain began.
     #[n(0)]
     pub started_at: Timestamp,
     /// What is still there then is stopped, whether it has another place or not; none for as long as it takes.
@@ -85,7 +85,7 @@ pub struct Drain {
     pub ignore_system: bool,
     /// How long it was to take, as it was asked for: nanoseconds, 0 for as long as it takes, less for at once.
     #[n(3)]
-    pub asked_ns: i64,
+    pub requested_ns: i64,
 }
 
 impl Drain {
@@ -195,7 +195,7 @@ impl NodeEventKind {
         Self::DrainCanceled,
     ];
 
-    /// For people.
+    /// The message that users read.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Registered => "registered",
@@ -224,10 +224,10 @@ impl NodeEventKind {
 /// An event of a node: a change of its status, its eligibility or its drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct NodeEvent {
-    /// What.
+    /// Kind of the event.
     #[n(0)]
     pub kind: NodeEventKind,
-    /// When.
+    /// Time of the entry that caused it.
     #[n(1)]
     pub at: Timestamp,
     /// Where in the order of changes.

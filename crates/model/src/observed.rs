@@ -1,12 +1,12 @@
 //! What agents observe: how allocations fare between placement and end. Kept in memory, never in the log.
 
-mod ended;
+mod packed;
 
 use std::sync::Arc;
 
 use minicbor::{Decode, Encode};
 
-use self::ended::Packed;
+use self::packed::PackedObservation;
 use crate::{
     alloc::ClientStatus,
     ids::{AllocId, Index, NodeId},
@@ -40,7 +40,7 @@ impl TaskState {
     }
 }
 
-/// A moment in a task's life that people ask about.
+/// A moment in a task's life that users ask about.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode)]
 pub struct TaskEvent {
     /// What happened, as Nomad's API names it.
@@ -111,7 +111,7 @@ pub struct ObservedAlloc {
     /// How it fares as a whole.
     #[n(1)]
     pub status: ClientStatus,
-    /// Why, for people.
+    /// Why, for users.
     #[n(2)]
     pub description: String,
     /// In the order in which its group declares them.
@@ -123,7 +123,7 @@ pub struct ObservedAlloc {
     /// Whether it is well, once that has shown; none where nobody asks.
     #[n(6)]
     pub healthy: Option<bool>,
-    /// What its agent waited for in vain, when it is not; for people.
+    /// What its agent waited for in vain, when it is not; for users.
     #[n(7)]
     pub health_message: String,
     /// The version of its job that its agent was informed of while it ran, and of which its health is reported; 0 for as it was placed.
@@ -173,9 +173,9 @@ mod event {
     }
 
     /// A kind that only a newer version knows reads as unknown.
-    struct Kind(&'static str);
+    struct DecodedKind(&'static str);
 
-    impl<'b, C> Decode<'b, C> for Kind {
+    impl<'b, C> Decode<'b, C> for DecodedKind {
         fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, de::Error> {
             let kind = d.str()?;
             Ok(Self(KINDS.into_iter().find(|known| *known == kind).unwrap_or("Unknown")))
@@ -184,9 +184,9 @@ mod event {
 
     /// [`TaskEvent`] as it is read.
     #[derive(Decode)]
-    struct Read {
+    struct DecodedTaskEvent {
         #[n(0)]
-        kind: Kind,
+        kind: DecodedKind,
         #[n(1)]
         at: Timestamp,
         #[n(2)]
@@ -205,8 +205,8 @@ mod event {
 
     impl<'b, C> Decode<'b, C> for TaskEvent {
         fn decode(d: &mut Decoder<'b>, context: &mut C) -> Result<Self, de::Error> {
-            let Read { kind, at, message, exit_code, signal, oom_killed, delay_ns, fails_task } =
-                Read::decode(d, context)?;
+            let DecodedTaskEvent { kind, at, message, exit_code, signal, oom_killed, delay_ns, fails_task } =
+                DecodedTaskEvent::decode(d, context)?;
             Ok(Self { kind: kind.0, at, message, exit_code, signal, oom_killed, delay_ns, fails_task })
         }
     }
@@ -226,35 +226,35 @@ const PAGE_BYTES: usize = 512;
 
 /// What is kept of an allocation.
 #[derive(Debug, Clone)]
-enum Kept {
+enum StoredObservation {
     Latest(Observation),
     /// Its end is in the log.
-    Ended(Packed),
+    Ended(PackedObservation),
 }
 
 /// What was observed last of one allocation, apart from the table: holds on to nothing else.
 #[derive(Debug, Clone)]
-pub struct LastSeen(Kept);
+pub struct LastObservation(StoredObservation);
 
-impl LastSeen {
+impl LastObservation {
     /// The latest observation, until the end of its allocation is in the log.
     pub fn living(&self) -> Option<&Observation> {
         match &self.0 {
-            Kept::Latest(observation) => Some(observation),
-            Kept::Ended(_) => None,
+            StoredObservation::Latest(observation) => Some(observation),
+            StoredObservation::Ended(_) => None,
         }
     }
 
     /// Once the end is in the log, without its hash. Decoded on each call.
     pub fn ended(&self) -> Option<ObservedAlloc> {
         match &self.0 {
-            Kept::Latest(_) => None,
-            Kept::Ended(packed) => Some(packed.read()),
+            StoredObservation::Latest(_) => None,
+            StoredObservation::Ended(packed) => Some(packed.read()),
         }
     }
 }
 
-impl Kept {
+impl StoredObservation {
     fn id(&self) -> AllocId {
         match self {
             Self::Latest(observation) => observation.alloc.id,
@@ -266,10 +266,10 @@ impl Kept {
 /// The latest observation of each allocation. A clone is a snapshot, as of the store.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    allocs: PageTree<Option<Kept>, PAGE_BYTES>,
+    allocs: PageTree<Option<StoredObservation>, PAGE_BYTES>,
     /// How many of these there are.
     kept: usize,
-    jobs: PageTree<OfJob>,
+    jobs: PageTree<JobRunCounts>,
     nodes: PageTree<NodeReported, PAGE_BYTES>,
     /// How many run, of all jobs.
     running: u64,
@@ -295,7 +295,7 @@ pub struct NodeReported {
 
 /// What is observed of a job's allocations together.
 #[derive(Debug, Clone, Default)]
-struct OfJob {
+struct JobRunCounts {
     /// Where the last observation of any of them was published.
     index: Index,
     /// How many of its first group run; most jobs have no other.
@@ -304,13 +304,13 @@ struct OfJob {
     others: Option<Arc<Vec<u32>>>,
 }
 
-impl OfJob {
+impl JobRunCounts {
     fn running(&self, group: u16) -> u32 {
         let Some(other) = usize::from(group).checked_sub(1) else { return self.first };
         self.others.as_ref().and_then(|others| others.get(other)).copied().unwrap_or_default()
     }
 
-    /// How many run.
+    /// Running allocations of all groups.
     fn sum(&self) -> u64 {
         let others = self.others.iter().flat_map(|others| others.iter());
         others.chain([&self.first]).map(|count| u64::from(*count)).sum()
@@ -355,7 +355,7 @@ impl Observed {
     #[inline]
     pub fn get(&self, slot: AllocSlot, id: AllocId) -> Option<&Observation> {
         match self.allocs.get(slot.0 as usize)?.as_ref()? {
-            Kept::Latest(observation) if observation.alloc.id == id => Some(observation),
+            StoredObservation::Latest(observation) if observation.alloc.id == id => Some(observation),
             _ => None,
         }
     }
@@ -363,22 +363,24 @@ impl Observed {
     /// What was observed last of an allocation whose end is in the log, without its hash. Decoded again each time.
     pub fn ended(&self, slot: AllocSlot, id: AllocId) -> Option<ObservedAlloc> {
         match self.allocs.get(slot.0 as usize)?.as_ref()? {
-            Kept::Ended(packed) if packed.id() == id => Some(packed.read()),
+            StoredObservation::Ended(packed) if packed.id() == id => Some(packed.read()),
             _ => None,
         }
     }
 
     /// What was observed last of an allocation, whether its end is in the log or not.
-    pub fn last(&self, slot: AllocSlot, id: AllocId) -> Option<LastSeen> {
+    pub fn last(&self, slot: AllocSlot, id: AllocId) -> Option<LastObservation> {
         let kept = self.allocs.get(slot.0 as usize)?.as_ref()?;
-        (kept.id() == id).then(|| LastSeen(kept.clone()))
+        (kept.id() == id).then(|| LastObservation(kept.clone()))
     }
 
     /// When what was observed of an allocation last changed, by its node's clock; whether it ended or not.
     pub fn modified_at(&self, slot: AllocSlot, id: AllocId) -> Option<Timestamp> {
         match self.allocs.get(slot.0 as usize)?.as_ref()? {
-            Kept::Latest(observation) if observation.alloc.id == id => Some(observation.alloc.modified_at),
-            Kept::Ended(packed) if packed.id() == id => Some(packed.modified_at()),
+            StoredObservation::Latest(observation) if observation.alloc.id == id => {
+                Some(observation.alloc.modified_at)
+            }
+            StoredObservation::Ended(packed) if packed.id() == id => Some(packed.modified_at()),
             _ => None,
         }
     }
@@ -409,7 +411,7 @@ impl Observed {
     }
 
     /// Forgets a node: its slot may be another's from now on.
-    pub fn forget_node(&mut self, slot: NodeSlot, node: NodeId) {
+    pub fn drop_node(&mut self, slot: NodeSlot, node: NodeId) {
         if self.reported(slot, node).is_some() {
             self.set_reported(slot, NodeReported::default());
         }
@@ -425,11 +427,11 @@ impl Observed {
         index: Index,
     ) -> u128 {
         let (id, runs) = (alloc.id, alloc.status == ClientStatus::Running);
-        let latest = Kept::Latest(Observation { alloc, index });
+        let latest = StoredObservation::Latest(Observation { alloc, index });
         let replaced = self.allocs.get_or_grow(slot.0 as usize).replace(latest);
         self.kept += usize::from(replaced.is_none());
         let before = match replaced {
-            Some(Kept::Latest(before)) if before.alloc.id == id => Some(before),
+            Some(StoredObservation::Latest(before)) if before.alloc.id == id => Some(before),
             _ => None,
         };
         let ran = before.as_ref().is_some_and(|before| before.alloc.status == ClientStatus::Running);
@@ -457,12 +459,12 @@ impl Observed {
     pub fn end(&mut self, slot: AllocSlot, id: AllocId, job: JobSlot, group: u16) {
         let Some(last) = self.get(slot, id) else { return };
         let ran = last.alloc.status == ClientStatus::Running;
-        let packed = Packed::new(&last.alloc);
+        let packed = PackedObservation::new(&last.alloc);
         if ran {
             self.jobs.get_or_grow(job.0 as usize).count(group, -1);
             self.running = self.running.saturating_sub(1);
         }
-        *self.allocs.get_or_grow(slot.0 as usize) = Some(Kept::Ended(packed));
+        *self.allocs.get_or_grow(slot.0 as usize) = Some(StoredObservation::Ended(packed));
     }
 
     /// Forgets an allocation.
@@ -478,10 +480,10 @@ impl Observed {
     }
 
     /// Forgets what is counted of a job: its slot may be another's from now on.
-    pub fn forget_job(&mut self, job: JobSlot) {
+    pub fn drop_job(&mut self, job: JobSlot) {
         if let Some(of) = self.jobs.get_mut(job.0 as usize) {
             self.running = self.running.saturating_sub(of.sum());
-            *of = OfJob::default();
+            *of = JobRunCounts::default();
         }
     }
 }
@@ -523,7 +525,7 @@ mod tests {
         assert_eq!([&before, &observed].map(Observed::all_running), [3, 1]);
         assert_eq!([0, 2].map(|group| before.running(job, group)), [1, 2], "a clone stays as it was");
         assert_eq!([job, other].map(|job| observed.job_index(job)), [Index(6), Index(0)]);
-        observed.forget_job(job);
+        observed.drop_job(job);
         assert_eq!((observed.running(job, 2), observed.job_index(job)), (0, Index(0)));
         assert_eq!(observed.all_running(), 0);
     }
@@ -559,7 +561,7 @@ mod tests {
         let mut observed = Observed::default();
         observed.record(slot, job, 0, alloc(1, ClientStatus::Running, 5), Index(4));
         observed.forget(slot, AllocId(1));
-        observed.forget_job(job);
+        observed.drop_job(job);
         assert_eq!(observed.record(slot, job, 0, alloc(2, ClientStatus::Running, 6), Index(5)), 0);
         assert_eq!(observed.running(job, 0), 1);
     }

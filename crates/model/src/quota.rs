@@ -64,7 +64,7 @@ pub struct Excess {
     pub dimension: String,
     /// What would be held.
     pub held: u64,
-    /// What may be.
+    /// The quota's bound.
     pub limit: u64,
 }
 
@@ -137,7 +137,7 @@ impl Usage {
         usage
     }
 
-    /// That much more.
+    /// Adds another usage to this one.
     pub fn add(&mut self, other: &Self) {
         self.cpu_mhz += other.cpu_mhz;
         self.memory_mb += other.memory_mb;
@@ -174,7 +174,7 @@ impl Usage {
         }
     }
 
-    /// What of it is room of a node.
+    /// What of it is capacity of a node.
     pub fn room(&self) -> Resources {
         let amount = |amount: u64| u32::try_from(amount).unwrap_or(u32::MAX);
         Resources {

@@ -28,7 +28,7 @@ pub struct ScalingEvent {
     /// Whether the message reports an error.
     #[n(3)]
     pub error: bool,
-    /// Why, for people.
+    /// Why, for users.
     #[n(4)]
     pub message: String,
     /// The same for programs.

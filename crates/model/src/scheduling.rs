@@ -6,7 +6,7 @@ use minicbor::{Decode, Encode};
 
 use crate::{ids::Index, job::JobType};
 
-/// Which of two nodes with room is better.
+/// Which of two nodes with capacity is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Algorithm {
@@ -28,7 +28,7 @@ impl Algorithm {
         }
     }
 
-    /// Reads that word.
+    /// Parses the API's spelling; none for any other.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::BinPack, Self::Spread].into_iter().find(|algorithm| algorithm.as_str() == text)
     }
@@ -75,7 +75,7 @@ pub struct PoolConfig {
     pub memory_oversubscription: Option<bool>,
 }
 
-/// Which types of job may preempt allocations of lower priority when there is no room.
+/// Which types of job may preempt allocations of lower priority when there is no capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct Preemption {
     /// On unless set otherwise: a system job is meant to run everywhere.

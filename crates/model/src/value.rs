@@ -28,15 +28,15 @@ pub enum Value {
     List(#[n(0)] Vec<Value>),
     /// Named values.
     #[n(6)]
-    Map(#[n(0)] Members),
+    Map(#[n(0)] ValueMap),
 }
 
 /// The members of a map, in order of their names. Most maps are small and none ever changes: a slice takes a tenth of
 /// what a tree would.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Members(Box<[(Box<str>, Value)]>);
+pub struct ValueMap(Box<[(Box<str>, Value)]>);
 
-impl Members {
+impl ValueMap {
     /// Names and values, in order of names.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (&**name, value))
@@ -44,7 +44,7 @@ impl Members {
 }
 
 /// Of members of one name, the last one counts.
-impl<N: Into<Box<str>>> FromIterator<(N, Value)> for Members {
+impl<N: Into<Box<str>>> FromIterator<(N, Value)> for ValueMap {
     fn from_iter<I: IntoIterator<Item = (N, Value)>>(members: I) -> Self {
         let mut members: Vec<_> = members.into_iter().map(|(name, value)| (name.into(), value)).collect();
         members.sort_by(|(left, _), (right, _): &(Box<str>, Value)| left.cmp(right));
@@ -59,7 +59,7 @@ impl<N: Into<Box<str>>> FromIterator<(N, Value)> for Members {
     }
 }
 
-impl<C> Encode<C> for Members {
+impl<C> Encode<C> for ValueMap {
     fn encode<W: encode::Write>(
         &self,
         encoder: &mut Encoder<W>,
@@ -131,7 +131,7 @@ mod tests {
             assert_eq!(minicbor::decode::<Value>(&bytes).unwrap(), nested(levels));
         }
         for value in
-            [Value::Null, Value::Float(0.5), Value::String("s".into()), Value::Map(Members::default())]
+            [Value::Null, Value::Float(0.5), Value::String("s".into()), Value::Map(ValueMap::default())]
         {
             assert_eq!(minicbor::decode::<Value>(&minicbor::to_vec(&value).unwrap()).unwrap(), value);
         }
@@ -144,14 +144,15 @@ mod tests {
 
     #[test]
     fn members_are_ordered_and_the_last_of_a_name_counts() {
-        let members: Members =
+        let members: ValueMap =
             [("b", 1), ("a", 2), ("b", 3)].map(|(n, v)| (n, Value::Int(v))).into_iter().collect();
         assert_eq!(members.iter().collect::<Vec<_>>(), [("a", &Value::Int(2)), ("b", &Value::Int(3))]);
     }
 
     #[test]
     fn values_come_back_from_their_encoding() {
-        let inner: Members = [("x", Value::List(vec![Value::Null, Value::Float(0.5)]))].into_iter().collect();
+        let inner: ValueMap =
+            [("x", Value::List(vec![Value::Null, Value::Float(0.5)]))].into_iter().collect();
         let value = Value::Map([("m", Value::Map(inner)), ("", Value::Bool(true))].into_iter().collect());
         let bytes = minicbor::to_vec(&value).expect("it is encoded");
         assert_eq!(minicbor::decode::<Value>(&bytes).expect("it is decoded"), value);

@@ -70,7 +70,7 @@ impl FromStr for VariableKey {
 /// A variable, of which only whoever has its root key can read the items.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Variable {
-    /// What names it.
+    /// Namespace and path.
     #[n(0)]
     pub key: VariableKey,
     /// With which root key its items are encrypted.
@@ -104,14 +104,14 @@ pub enum ChangeVariable {
     /// Takes a variable away; one that is not there is no mistake. Only if it was last written at the index.
     #[n(1)]
     Delete(#[n(0)] VariableKey, #[n(1)] Option<Index>),
-    /// Variables were encrypted again, which changes nothing that people read. One that was written meanwhile stays as it is.
+    /// Variables were encrypted again, which changes nothing that users read. One that was written meanwhile stays as it is.
     #[n(2)]
-    Rekey(#[n(0)] Vec<Rekeyed>),
+    Rekey(#[n(0)] Vec<RekeyedVariable>),
 }
 
 /// A variable that was encrypted again.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Rekeyed {
+pub struct RekeyedVariable {
     /// The variable.
     #[n(0)]
     pub key: VariableKey,

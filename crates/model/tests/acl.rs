@@ -9,7 +9,7 @@ use berth_model::{
     },
     command::{Command, Entry, Outcome, Refusal, RestorePart},
     join::{
-        JOIN_TOKENS_MAX, Join, JoinToken, Joined, REVOKED_NODES_MAX, REVOKED_SERVER_NAME_MAX,
+        JOIN_TOKENS_MAX, Join, JoinToken, JoinedNode, REVOKED_NODES_MAX, REVOKED_SERVER_NAME_MAX,
         REVOKED_SERVERS_MAX,
     },
     store::{Store, snapshot},
@@ -324,7 +324,7 @@ fn join_token(secret: u8, node: Option<NodeId>, ends: u64) -> ChangeAcl {
 }
 
 fn join(secret: u8, node: u128, key: u8) -> ChangeAcl {
-    let joined = Joined { node: NodeId(node), key: SecretHash([key; 32]) };
+    let joined = JoinedNode { node: NodeId(node), key: SecretHash([key; 32]) };
     ChangeAcl::Join(Box::new(Join { secret: SecretHash([secret; 32]), joined }))
 }
 

@@ -7,7 +7,7 @@ use berth_model::{
     alloc::{ClientStatus, Placement},
     command::{Collect, Command, Refusal},
     deployment::{AllocHealth, DeploymentGroup, DeploymentStatus, NewDeployment, SetDeployment},
-    event::Event,
+    event::StateChange,
     job::{Job, JobType, Periodic},
     node::NodeStatus,
     store::JobStatus,
@@ -169,7 +169,7 @@ fn purge(world: &mut World) {
 fn a_purged_node_is_gone_for_everybody_and_its_results_are_not() {
     let mut world = with_results();
     purge(&mut world);
-    assert!(matches!(world.events[..], [Event::NodeCollected(_, NodeId(1))]));
+    assert!(matches!(world.events[..], [StateChange::NodeCollected(_, NodeId(1))]));
     for store in [world.store.clone(), restored(&world.store)] {
         assert_eq!(store.hash(), world.store.hash());
         assert_eq!(store.nodes().len(), 1);

@@ -11,12 +11,12 @@ use berth_model::{
     command::{Collect, Command},
     device::{DeviceGrant, DeviceInstance, DevicesHeld, NodeDevice},
     eval::EvalStatus,
-    event::Event,
+    event::StateChange,
     job::JobType,
     node::{Node, NodeStatus},
     quota::Usage,
     resources::Resources,
-    store::{AllocRow, Heard, JobRow, JobStatus, Scheduling, Store},
+    store::{AllocRow, JobRow, JobStatus, LiveTotals, NodeEligibility, Store},
 };
 use proptest::prelude::*;
 use support::{World, end, job, key, node, place, restored};
@@ -134,7 +134,7 @@ impl History {
             Op::Place { job, node, after, stop, gpu } => self.place(*job, *node, after, *stop, *gpu),
             Op::Stop(at, lost) => {
                 let reason = if *lost { StopReason::NodeLost } else { StopReason::Preempted };
-                let stops = self.pick(*at).map(|alloc| Stop { alloc, reason, seen_at: None });
+                let stops = self.pick(*at).map(|alloc| Stop { alloc, reason, observed_at: None });
                 let open = self.evals.values().copied().find(|eval| self.is_open(*eval));
                 if let Some(eval) = open {
                     self.commit(eval, vec![], stops.into_iter().collect());
@@ -188,7 +188,7 @@ impl History {
         let after: Vec<AllocId> = after.iter().filter_map(|at| self.pick(*at)).collect();
         let stops = after.iter().filter(|_| stop);
         let stops = stops
-            .map(|alloc| Stop { alloc: *alloc, reason: StopReason::JobUpdated, seen_at: None })
+            .map(|alloc| Stop { alloc: *alloc, reason: StopReason::JobUpdated, observed_at: None })
             .collect();
         let of = &self.world.store.eval(eval).expect("it is open").job;
         let group = &self.world.store.job(of).expect("it has an evaluation").job().groups[0];
@@ -247,12 +247,12 @@ impl History {
         for (slot, row) in before.nodes().iter().filter(|(_, row)| after.node(row.id).is_none()) {
             assert!(row.status == NodeStatus::Down && row.live.is_empty() && !changed(row.modify_index));
             let results = before.nodes().ended(row).filter_map(|slot| before.allocs().row(slot));
-            let kept = results.filter(|row| !before.may_forget(row) && after.jobs().row(row.job).is_some());
+            let kept = results.filter(|row| !before.may_collect(row) && after.jobs().row(row.job).is_some());
             assert!(kept.count() == 0 || after.nodes().row(slot).is_some(), "results lost their node");
         }
         for (_, row) in before.allocs().iter().filter(|(_, row)| after.alloc(row.id).is_none()) {
             let job = before.jobs().row(row.job).expect("an allocation has a job");
-            assert!(row.is_terminal() && (before.may_forget(row) || after.job(&job.key).is_none()));
+            assert!(row.is_terminal() && (before.may_collect(row) || after.job(&job.key).is_none()));
         }
     }
 }
@@ -271,7 +271,7 @@ fn check_nodes(store: &Store) {
         let mut sum = Resources::ZERO;
         for row in &live {
             let (slot, _) = store.alloc(row.id).expect("it is listed");
-            sum = sum.plus(store.room_added(slot));
+            sum = sum.plus(store.resources_added(slot));
         }
         check_what_may_run_together(store, &live, node.capacity);
         assert_eq!(node.used, sum, "node {}", node.id);
@@ -352,17 +352,17 @@ fn check_tallies(store: &Store) {
     assert_eq!(store.evals().blocked_since(), blocked);
     for status in NodeStatus::ALL {
         let with = |scheduling| store.nodes().with_state(status, scheduling);
-        let all: usize = Scheduling::ALL.map(with).iter().sum();
+        let all: usize = NodeEligibility::ALL.map(with).iter().sum();
         assert_eq!(all, store.nodes().iter().filter(|(_, row)| row.status == status).count(), "{status:?}");
         let eligible = store.nodes().iter().filter(|(_, row)| row.status == status && row.eligible);
-        assert_eq!(with(Scheduling::Eligible), eligible.count(), "{status:?}");
+        assert_eq!(with(NodeEligibility::Eligible), eligible.count(), "{status:?}");
     }
-    let mut heard = Heard::default();
+    let mut heard = LiveTotals::default();
     for (_, row) in store.nodes().iter().filter(|(_, row)| !row.status.is_silent()) {
         heard.capacity.add(row.capacity);
         heard.used.add(row.used);
     }
-    assert_eq!(store.nodes().heard(), heard);
+    assert_eq!(store.nodes().live_totals(), heard);
     let details = store.nodes().range(..).filter_map(|(_, slot)| store.nodes().detail(slot));
     let pools: BTreeSet<&str> = details.map(|detail| &*detail.node.pool).collect();
     assert!(store.nodes().pools().eq(pools), "{:?}", store.nodes().pools().collect::<Vec<_>>());
@@ -412,11 +412,11 @@ fn statuses(store: &Store) -> BTreeMap<String, JobStatus> {
 
 /// Whoever follows events knows each job's status.
 fn check_told(before: &BTreeMap<String, JobStatus>, world: &World) {
-    let told = |event: &Event| match event {
-        Event::JobRegistered(slot)
-        | Event::JobDeregistered(slot)
-        | Event::JobLaunched(slot)
-        | Event::JobStatusChanged(slot) => Some(world.store.jobs().row(*slot)?.key.id.to_string()),
+    let told = |event: &StateChange| match event {
+        StateChange::JobRegistered(slot)
+        | StateChange::JobDeregistered(slot)
+        | StateChange::JobLaunched(slot)
+        | StateChange::JobStatusChanged(slot) => Some(world.store.jobs().row(*slot)?.key.id.to_string()),
         _ => None,
     };
     let told: BTreeSet<String> = world.events.iter().filter_map(told).collect();

@@ -229,7 +229,8 @@ fn harmed(mut records: Vec<Vec<u8>>, all: &[Harm]) -> Vec<Vec<u8>> {
 fn look(store: &Store) {
     let _ = store.hash();
     for (slot, row) in store.allocs().iter() {
-        let _ = (store.job_of(row), store.waits_for(slot), store.room_added(slot), store.may_forget(row));
+        let _ =
+            (store.job_of(row), store.waits_for(slot), store.resources_added(slot), store.may_collect(row));
         let _ = (store.alloc(row.id), store.allocs().extra(slot));
     }
     for (_, row) in store.jobs().iter() {

@@ -8,7 +8,7 @@ use berth_model::{
     EvalId, Index, Timestamp,
     alloc::{ClientStatus, StopReason},
     command::{Command, Entry, Refusal, RegisterJob, RunJob},
-    event::Event,
+    event::StateChange,
     job::{JOB_VERSIONS_MAX, JobType, Periodic},
     store::{JobStatus, Store, snapshot},
 };
@@ -46,7 +46,7 @@ fn an_evaluation_may_have_another_priority_than_its_job() {
     assert_eq!(world.apply(vec![registered(None), priority.clone()]), [Ok(()), Ok(())]);
     let found = world.store.eval(eval).unwrap();
     assert_eq!((found.priority, found.modify_index), (99, found.create_index));
-    let told = world.events.iter().filter(|event| **event == Event::EvalChanged(eval)).count();
+    let told = world.events.iter().filter(|event| **event == StateChange::EvalChanged(eval)).count();
     assert_eq!((told, priority.since()), (1, 7));
     assert_eq!(restored(&world.store).hash(), world.store.hash());
 }
@@ -108,8 +108,13 @@ fn versions_and_groups_that_nothing_runs_are_forgotten() {
 
 /// The status that a reader knows who follows events.
 fn told(world: &World, before: JobStatus) -> JobStatus {
-    let tells = |event: &Event| {
-        matches!(event, Event::JobStatusChanged(_) | Event::JobRegistered(_) | Event::JobDeregistered(_))
+    let tells = |event: &StateChange| {
+        matches!(
+            event,
+            StateChange::JobStatusChanged(_)
+                | StateChange::JobRegistered(_)
+                | StateChange::JobDeregistered(_)
+        )
     };
     if world.events.iter().any(tells) { world.store.job(&key("web")).unwrap().status() } else { before }
 }

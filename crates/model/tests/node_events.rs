@@ -21,7 +21,7 @@ fn drain(drain: Option<NewDrain>) -> Command {
     Command::DrainNode(Box::new(DrainNode { node: NodeId(1), drain, eligible: false, meta: [].into() }))
 }
 
-const WITHOUT_END: NewDrain = NewDrain { deadline: None, ignore_system: false, asked_ns: 0 };
+const WITHOUT_END: NewDrain = NewDrain { deadline: None, ignore_system: false, requested_ns: 0 };
 
 fn detail(world: &World) -> &NodeDetail {
     let (slot, _) = world.store.node(NodeId(1)).expect("it is there");

@@ -6,7 +6,7 @@ use berth_model::{
     EvalId, Index, JobKey, NodeId, Timestamp,
     command::{Command, DeregisterJob, Entry, Outcome, Refusal, RegisterJob},
     eval::EvalStatus,
-    event::Event,
+    event::StateChange,
     job::{Group, Job, JobType},
     node::Node,
     node_pool::NodePool,
@@ -14,7 +14,7 @@ use berth_model::{
     store::{Store, snapshot},
 };
 
-fn apply(store: &mut Store, command: Command) -> (Outcome, Vec<Event>) {
+fn apply(store: &mut Store, command: Command) -> (Outcome, Vec<StateChange>) {
     let index = Index(store.index().0 + 1);
     let entry = Entry::new(index, Timestamp(index.0), vec![command]);
     let mut applied = store.apply(Entry::decode(&entry.encode()).expect("it was just encoded"));
@@ -33,7 +33,7 @@ fn delete(name: &str) -> Command {
 #[test]
 fn a_pool_is_described_and_taken_away_once_nothing_uses_it() {
     let mut store = Store::default();
-    let changed = vec![Event::NodePoolChanged("gpus".to_owned())];
+    let changed = vec![StateChange::NodePoolChanged("gpus".to_owned())];
     assert_eq!(apply(&mut store, put("gpus", "one")), (Ok(()), changed.clone()));
     assert_eq!(apply(&mut store, put("gpus", "two")), (Ok(()), changed.clone()));
     let row = store.node_pools().get("gpus").expect("it was just made");

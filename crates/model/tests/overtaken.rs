@@ -64,7 +64,7 @@ fn a_placement_on_a_node_that_was_closed_or_purged_is_planned_again() {
 fn a_node_that_is_drained_by_now_is_not_opened() {
     let mut world = World::with_nodes(1);
     let drain = |drain| DrainNode { node: NodeId(1), drain, eligible: true, meta: [].into() };
-    let begun = drain(Some(NewDrain { deadline: None, ignore_system: false, asked_ns: 0 }));
+    let begun = drain(Some(NewDrain { deadline: None, ignore_system: false, requested_ns: 0 }));
     world.run(Command::DrainNode(Box::new(begun))).unwrap();
     let refused = world.run(Command::SetNodeEligibility(NodeId(1), true));
     assert_eq!(refused, Err(Refusal::NodeDrained(NodeId(1))));
@@ -189,7 +189,7 @@ fn moving_on() -> (World, Command) {
 }
 
 fn desired(world: &World) -> Vec<u128> {
-    let wanted = world.store.allocs().iter().filter(|(_, row)| row.is_wanted());
+    let wanted = world.store.allocs().iter().filter(|(_, row)| row.is_desired());
     let mut ids: Vec<u128> = wanted.map(|(_, row)| row.id.0).collect();
     ids.sort_unstable();
     ids
@@ -383,6 +383,6 @@ fn what_is_declared_lost_on_a_node_that_is_back_holds_its_room_until_it_has_ende
     world.run(ready).unwrap();
     world.run(lost).unwrap();
     let (_, row) = world.store.alloc(AllocId(1)).unwrap();
-    assert!(!row.is_terminal() && !row.is_wanted());
+    assert!(!row.is_terminal() && !row.is_desired());
     assert_eq!(used_memory(&world.store, 1), 10);
 }

@@ -7,7 +7,7 @@ use berth_model::{
     alloc::{ClientStatus, Stop, StopReason},
     command::{Collect, Command, DeregisterJob, Refusal, RegisterJob},
     eval::EvalStatus,
-    event::Event,
+    event::StateChange,
     store::{JobStatus, Store},
 };
 use support::*;
@@ -36,7 +36,7 @@ fn is_restored(store: &Store) -> Store {
 fn a_purged_job_is_gone_at_once_and_its_allocations_are_stopped() {
     let (mut world, eval) = purged();
     let name = key("web");
-    assert!(world.events.iter().any(|event| matches!(event, Event::JobPurged(_, key) if *key == name)));
+    assert!(world.events.iter().any(|event| matches!(event, StateChange::JobPurged(_, key) if *key == name)));
     assert!(world.store.job(&name).is_none());
     assert_eq!(
         world.run(Command::DeregisterJob(DeregisterJob { job: name.clone(), purge: true, eval: EvalId(99) })),
@@ -51,7 +51,7 @@ fn a_purged_job_is_gone_at_once_and_its_allocations_are_stopped() {
         assert!(asks.job.is_purged());
     }
     world.store = is_restored(&world.store);
-    let stop = Stop { alloc: AllocId(1), reason: StopReason::JobStopped, seen_at: None };
+    let stop = Stop { alloc: AllocId(1), reason: StopReason::JobStopped, observed_at: None };
     world.plan(eval, vec![], vec![stop]).unwrap();
     world.apply(vec![end(1, ClientStatus::Complete)]);
     let (jobs, decided_on) = (vec![name.purged(eval)], Some(world.store.index()));

@@ -8,7 +8,7 @@ use berth_model::{
     cluster::ClusterIdentity,
     command::{Command, Entry, EvalOutcome, PlanRecord, Refusal, RegisterJob, RestorePart},
     eval::EvalStatus,
-    event::{Applied, Event},
+    event::{AppliedEntry, StateChange},
     job::{Group, Job, JobType},
     node::{Node, NodeStatus},
     resources::Resources,
@@ -16,7 +16,7 @@ use berth_model::{
 };
 
 /// Applies commands as the next entry.
-fn apply(store: &mut Store, commands: Vec<Command>) -> Applied {
+fn apply(store: &mut Store, commands: Vec<Command>) -> AppliedEntry {
     let index = Index(store.index().0 + 1);
     let entry = Entry::new(index, Timestamp(index.0 * 1_000), commands);
     store.apply(Entry::decode(&entry.encode()).expect("it was just encoded"))
@@ -65,7 +65,7 @@ fn a_snapshot_replaces_the_state_wherever_it_is_cut() {
             assert_eq!(ids(&store).len(), 5, "it was replaced before its end");
             let applied = apply(&mut store, vec![part]);
             assert_eq!(applied.outcomes, [Ok(())]);
-            assert_eq!(applied.events, if at == last { vec![Event::Restored] } else { vec![] });
+            assert_eq!(applied.events, if at == last { vec![StateChange::Restored] } else { vec![] });
         }
         assert_eq!(ids(&store), ["a", "b", "c"]);
         let index = store.index();
@@ -81,7 +81,7 @@ fn parts_out_of_turn_and_damaged_ones_change_nothing() {
     let saved = with_jobs(&["a", "b", "c"]);
     let mut store = with_jobs(&["x"]);
     let parts = parts(&saved, 64);
-    let refused = |applied: Applied| match applied.outcomes.into_iter().next() {
+    let refused = |applied: AppliedEntry| match applied.outcomes.into_iter().next() {
         Some(Err(Refusal::BadRestore(what))) => what,
         other => panic!("{other:?}"),
     };

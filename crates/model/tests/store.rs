@@ -118,7 +118,7 @@ fn place(id: u128, node: u128, after: Vec<AllocId>, ports: Vec<u16>) -> Placemen
 }
 
 fn end(id: u128, status: ClientStatus) -> Command {
-    Command::EndAllocs(vec![AllocEnd { alloc: AllocId(id), status, tasks: vec![], seen_at: None }])
+    Command::EndAllocs(vec![AllocEnd { alloc: AllocId(id), status, tasks: vec![], observed_at: None }])
 }
 
 /// Those of node 1.
@@ -139,7 +139,7 @@ fn a_successor_takes_over_the_room_and_ports_it_was_promised() {
     world.plan(eval, vec![place(1, 1, vec![], vec![80])], vec![], true);
     assert_eq!(used_memory(&world.store, 1), 1000);
     let eval = world.register(job("web", 1500, Some(80)));
-    let stop = Stop { alloc: AllocId(1), reason: StopReason::JobUpdated, seen_at: None };
+    let stop = Stop { alloc: AllocId(1), reason: StopReason::JobUpdated, observed_at: None };
     world.plan(eval, vec![place(2, 1, vec![AllocId(1)], vec![80])], vec![stop], true);
     assert_eq!(used_memory(&world.store, 1), 1500);
     world.apply(vec![end(1, ClientStatus::Complete)]);
@@ -155,7 +155,7 @@ fn a_successor_that_ends_first_gives_the_promise_back() {
     world.add_node(node(1));
     let eval = world.register(job("web", 1000, Some(80)));
     world.plan(eval, vec![place(1, 1, vec![], vec![80])], vec![], false);
-    let stop = |id| Stop { alloc: AllocId(id), reason: StopReason::Requested, seen_at: None };
+    let stop = |id| Stop { alloc: AllocId(id), reason: StopReason::Requested, observed_at: None };
     world.plan(eval, vec![place(2, 1, vec![AllocId(1)], vec![80])], vec![stop(1)], false);
     assert_eq!(used_memory(&world.store, 1), 1000);
     world.apply(vec![end(2, ClientStatus::Complete)]);
@@ -202,7 +202,7 @@ fn devices_and_cores_are_held_until_their_holder_has_ended_also_after_a_restore(
         false,
     );
     assert_eq!(held(&world), r#"{"g0": 700} [0]"#);
-    let stop = Stop { alloc: AllocId(1), reason: StopReason::Requested, seen_at: None };
+    let stop = Stop { alloc: AllocId(1), reason: StopReason::Requested, observed_at: None };
     world.plan(eval, vec![holding(3, vec![AllocId(1)], "g0", 600, &[0, 1])], vec![stop], false);
     assert_eq!(held(&world), r#"{"g0": 900} [0, 1]"#, "400 of the successor's 600 were its predecessor's");
     world.apply(vec![end(1, ClientStatus::Complete)]);
@@ -310,7 +310,7 @@ fn a_purged_job_is_forgotten_once_nothing_of_it_lives() {
     world.plan(
         EvalId(50),
         vec![],
-        vec![Stop { alloc: AllocId(1), reason: StopReason::JobStopped, seen_at: None }],
+        vec![Stop { alloc: AllocId(1), reason: StopReason::JobStopped, observed_at: None }],
         true,
     );
     world.apply(vec![end(1, ClientStatus::Complete), collect()]);
@@ -369,22 +369,22 @@ fn changed(store: &Store, id: u128) -> [u64; 2] {
 fn an_end_keeps_when_a_clock_that_is_ahead_saw_it() {
     let ahead = 1 << 50;
     for is_lost in [false, true] {
-        for (seen_at, version) in [(None, 6), (Some(1), 6), (Some(ahead), 5), (Some(ahead), 6)] {
+        for (observed_at, version) in [(None, 6), (Some(1), 6), (Some(ahead), 5), (Some(ahead), 6)] {
             let mut world = World::default();
             world.add_node(node(1));
             let eval = world.register(job("web", 100, None));
             world.plan(eval, vec![place(1, 1, vec![], vec![])], vec![], true);
-            let (alloc, seen_at) = (AllocId(1), seen_at.map(Timestamp));
+            let (alloc, observed_at) = (AllocId(1), observed_at.map(Timestamp));
             let end = match is_lost {
                 false => {
                     let (status, tasks) = (ClientStatus::Failed, vec![]);
-                    Command::EndAllocs(vec![AllocEnd { alloc, status, tasks, seen_at }])
+                    Command::EndAllocs(vec![AllocEnd { alloc, status, tasks, observed_at }])
                 }
                 true => {
                     world.apply(vec![Command::SetNodeStatus(NodeId(1), NodeStatus::Down, None)]);
                     let eval = world.register(job("web", 100, None));
                     let row = world.store.job(&JobKey::new("default", "web")).expect("it is there");
-                    let stop = Stop { alloc, reason: StopReason::NodeLost, seen_at };
+                    let stop = Stop { alloc, reason: StopReason::NodeLost, observed_at };
                     Command::CommitPlan(Box::new(PlanRecord {
                         eval,
                         job: row.key.clone(),
@@ -403,7 +403,7 @@ fn an_end_keeps_when_a_clock_that_is_ahead_saw_it() {
             let entry = Entry::new(Index(world.index), Timestamp(at), vec![end]).of_version(version);
             world.store.apply(Entry::decode(&entry.encode()).expect("it was just encoded"));
             assert!(world.store.alloc(alloc).expect("it is there").1.is_terminal());
-            let kept = seen_at == Some(Timestamp(ahead)) && version == 6;
+            let kept = observed_at == Some(Timestamp(ahead)) && version == 6;
             assert_eq!(changed(&world.store, 1), [at, if kept { ahead } else { at }]);
             // What the log says of it later is no reason to go back.
             let again = world.register(job("web", 100, None));

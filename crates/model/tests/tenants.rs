@@ -92,7 +92,7 @@ impl World {
 
     fn end(&mut self, id: u128) {
         let end =
-            AllocEnd { alloc: AllocId(id), status: ClientStatus::Complete, tasks: vec![], seen_at: None };
+            AllocEnd { alloc: AllocId(id), status: ClientStatus::Complete, tasks: vec![], observed_at: None };
         self.apply(Command::EndAllocs(vec![end]));
     }
 }

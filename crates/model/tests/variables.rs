@@ -3,19 +3,19 @@
 use berth_model::{
     Index, KekId, RootKeyId, Timestamp,
     command::{Command, Entry, Outcome, Refusal, RestorePart},
-    event::Event,
+    event::StateChange,
     keyring::{
         ChangeKeyring, RETIRED_KEKS_MAX, ROOT_KEYS_MAX, RootKey, RootKeyState, WRAPPED_KEY_MAX, WrappedKey,
     },
     namespace::Namespace,
     store::{Store, snapshot},
     variable::{
-        ChangeVariable, NAMESPACE_VARIABLE_BYTES_MAX, NAMESPACE_VARIABLES_MAX, Rekeyed, SEALED_VARIABLE_MAX,
-        VARIABLE_PATH_MAX, VARIABLES_BYTES_MAX, VARIABLES_MAX, Variable, VariableKey,
+        ChangeVariable, NAMESPACE_VARIABLE_BYTES_MAX, NAMESPACE_VARIABLES_MAX, RekeyedVariable,
+        SEALED_VARIABLE_MAX, VARIABLE_PATH_MAX, VARIABLES_BYTES_MAX, VARIABLES_MAX, Variable, VariableKey,
     },
 };
 
-fn apply(store: &mut Store, command: Command) -> (Outcome, Vec<Event>) {
+fn apply(store: &mut Store, command: Command) -> (Outcome, Vec<StateChange>) {
     let index = Index(store.index().0 + 1);
     let mut applied = store.apply(Entry::new(index, Timestamp(index.0 * 1000), vec![command]));
     (applied.outcomes.remove(0), applied.events)
@@ -165,7 +165,7 @@ fn a_full_rotation_ends_with_the_last_variable_and_its_key_can_go_then() {
     // One is written again before it is encrypted again, one is deleted.
     assert_eq!(change(&mut store, put("a", 3, None)), Ok(()));
     assert_eq!(change(&mut store, ChangeVariable::Delete(key("b"), None)), Ok(()));
-    let anew = |variable: &Variable| Rekeyed {
+    let anew = |variable: &Variable| RekeyedVariable {
         key: variable.key.clone(),
         modify_index: variable.modify_index,
         root_key: RootKeyId(3),
@@ -208,7 +208,7 @@ fn no_key_goes_that_a_variable_needs_in_whatever_order_changes_come() {
             }
             4 => {
                 let old = store.variables().get(&key(&path)).cloned();
-                let rekeyed = old.map(|old| Rekeyed {
+                let rekeyed = old.map(|old| RekeyedVariable {
                     key: key(&path),
                     modify_index: old.modify_index,
                     root_key: RootKeyId(known),

@@ -40,7 +40,7 @@ pub struct Member {
 
 /// The servers of a cluster, as one of them knows them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Members {
+pub struct ClusterMembers {
     /// By id.
     pub all: Vec<Member>,
     /// The record of the log that brought them.
@@ -63,7 +63,7 @@ pub(crate) fn majority_silence<R: Runtime>(metrics: &RaftMetrics<Types<R>>) -> O
     Some(<R::Async as AsyncRuntime>::Instant::now().saturating_duration_since(*at))
 }
 
-impl Members {
+impl ClusterMembers {
     /// Those of a membership that a record of the log has brought.
     pub(crate) fn of(membership: &Membership, log_index: u64, changing: bool) -> Self {
         let voters: BTreeSet<u64> = membership.voter_ids().collect();
@@ -73,7 +73,7 @@ impl Members {
         Self { all: membership.nodes().map(member).collect(), log_index, changing }
     }
 
-    /// Of an id.
+    /// The member with this id.
     pub fn find(&self, id: u64) -> Option<&Member> {
         self.all.iter().find(|member| member.id == id)
     }
@@ -117,13 +117,13 @@ impl<R: Runtime> Replication<R> {
     }
 
     /// The servers, as this one knows them.
-    pub fn members(&self) -> Members {
+    pub fn members(&self) -> ClusterMembers {
         let metrics = self.raft().metrics();
         let metrics = metrics.borrow_watched();
         let stored = &metrics.membership_config;
         let (membership, log_id) = (stored.membership(), stored.log_id().as_ref());
         let committed = metrics.local_committed.as_ref() >= log_id;
-        Members::of(membership, log_id.map_or(0, |id| id.index()), !committed)
+        ClusterMembers::of(membership, log_id.map_or(0, |id| id.index()), !committed)
     }
 
     /// Whether this server is the only one, voting or not. Looked at for each change: nothing is copied.
@@ -207,7 +207,7 @@ impl<R: Runtime> Replication<R> {
     /// # Errors
     /// See [`ChangeError`].
     pub async fn set_member(&self, id: u64, peer: Peer) -> Result<(), ChangeError> {
-        self.check_knows(id).map_err(ChangeError::Refused)?;
+        self.check_entry_version(id).map_err(ChangeError::Refused)?;
         match self.members().find(id) {
             Some(member) if member.peer == peer => Ok(()),
             Some(_) => self.change(ChangeMembers::SetNodes(BTreeMap::from([(id, peer)]))).await,

@@ -49,7 +49,7 @@ pub enum Start {
 }
 
 /// What makes a server one of several.
-pub struct Cluster<R: Runtime> {
+pub struct ClusterConfig<R: Runtime> {
     /// The ways to the others.
     pub peers: Peers<R>,
     /// How the others know this server.

@@ -13,10 +13,10 @@ const DEPARTED_MAX: usize = 1024;
 /// The servers that a committed membership has left out. Snapshots hold them, so that they are known after a restart, and to who was
 /// sent one. A clone is the same.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Departed(Arc<Mutex<Gone>>);
+pub(crate) struct Departed(Arc<Mutex<DepartedServers>>);
 
 #[derive(Debug, Default)]
-struct Gone {
+struct DepartedServers {
     /// Of the membership that was applied last.
     members: BTreeSet<u64>,
     /// By the time of their removal.
@@ -41,7 +41,7 @@ impl Departed {
     /// known here: whom it does not name has been gone for longer.
     pub fn on_restored(&self, departed: &[u64]) {
         let mut gone = self.gone();
-        let Gone { members, departed: known } = &mut *gone;
+        let DepartedServers { members, departed: known } = &mut *gone;
         let named: BTreeSet<u64> = departed.iter().copied().filter(|id| !members.contains(id)).collect();
         known.retain(|id| !named.contains(id));
         known.extend(departed.iter().filter(|id| named.contains(id)));
@@ -59,7 +59,7 @@ impl Departed {
         self.gone().departed.contains(&server)
     }
 
-    fn gone(&self) -> MutexGuard<'_, Gone> {
+    fn gone(&self) -> MutexGuard<'_, DepartedServers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

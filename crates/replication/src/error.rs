@@ -53,9 +53,9 @@ pub enum OpenError {
     NotOurs {
         /// The directory.
         dir: PathBuf,
-        /// Whose it is.
+        /// Cluster and server that the directory belongs to.
         found: String,
-        /// Who asks.
+        /// Cluster and server of this process.
         wanted: String,
     },
     /// A newer version has written it, in a format that this one does not know.
@@ -141,7 +141,7 @@ pub enum ProposeError {
     NotWritten(#[from] NotWritten),
     /// It may be applied one day, or be there after a restart, or never be seen again.
     #[error("propose entry: {0}")]
-    Unknown(#[from] Unknown),
+    Unknown(#[from] UnknownOutcome),
 }
 
 /// Why an entry is in no server's log.
@@ -152,10 +152,10 @@ pub enum NotWritten {
     TooLarge {
         /// Of the entry, encoded.
         bytes: usize,
-        /// What is allowed.
+        /// The limit, in bytes.
         max: usize,
     },
-    /// Make room; writes go on by themselves then.
+    /// Free space; writes go on by themselves then.
     #[error(transparent)]
     DiskFull(#[from] DiskFull),
     /// Another server leads, or none.
@@ -167,7 +167,7 @@ pub enum NotWritten {
     /// Another server could not apply it.
     #[error("it needs entries of the log of version {entry}, and {held_by}: upgrade it first")]
     TooNew {
-        /// What was proposed.
+        /// Version of the proposed entry.
         entry: u8,
         /// Who does not know it.
         held_by: String,
@@ -176,7 +176,7 @@ pub enum NotWritten {
 
 /// Why nobody knows what becomes of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unknown {
+pub enum UnknownOutcome {
     /// Another server has taken over meanwhile; whether it has the entry is not known here.
     #[error("leadership was lost before it was committed, it may still be applied")]
     LeadershipLost,
@@ -208,7 +208,7 @@ pub enum SnapshotError {
     /// The log can no longer be written.
     #[error("write snapshot: the log has stopped: {0}")]
     Stopped(String),
-    /// There is no room for it, or it could not be read back. The log keeps what it would have covered.
+    /// There is no space for it, or it could not be read back. The log keeps what it would have covered.
     #[error("write snapshot: {0}")]
     Failed(String),
 }

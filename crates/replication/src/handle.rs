@@ -10,7 +10,7 @@ use std::{
 
 use berth_model::{
     command::{ENTRY_BYTES_MAX, EncodedEntry},
-    event::Applied,
+    event::AppliedEntry,
 };
 use openraft::{
     ReadPolicy,
@@ -22,16 +22,16 @@ use openraft::{
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
-    Cluster, Config, DiskFull, Metrics, NotWritten, Observer, OpenError, Peer, ProposeError, ReadError,
-    ShutdownError, SnapshotError, Start, Unknown,
-    answer::Answer,
+    ClusterConfig, Config, DiskFull, Metrics, NotWritten, Observer, OpenError, Peer, ProposeError, ReadError,
+    ShutdownError, SnapshotError, Start, UnknownOutcome,
     departed::Departed,
     disk::{Disk, RealDisk, Released},
-    log::{Promised, SEGMENT_BYTES, Tail, WriterEnded},
-    machine::Demand,
+    log::{RaftPromises, SEGMENT_BYTES, Tail, WriterEnded},
+    machine::SnapshotDemand,
     metrics::Counters,
     open,
     peer::Peers,
+    result_sender::ResultSender,
     runtime::{Runtime, Tokio, engine::AsyncRuntime},
     space::Space,
     types::{Proposal, Raft, Types},
@@ -51,7 +51,7 @@ const SNAPSHOT_RETRY: Duration = Duration::from_millis(100);
 /// A server's part of the replicated log. A clone is another handle to the same log; the log ends when the last one is
 /// dropped.
 pub struct Replication<R: Runtime = Tokio> {
-    inner: Arc<Inner<R>>,
+    inner: Arc<ReplicationState<R>>,
 }
 
 impl<R: Runtime> Clone for Replication<R> {
@@ -60,26 +60,26 @@ impl<R: Runtime> Clone for Replication<R> {
     }
 }
 
-struct Inner<R: Runtime> {
+struct ReplicationState<R: Runtime> {
     raft: Raft<R>,
     peers: Peers<R>,
     own: Peer,
     departed: Departed,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     counters: Arc<Counters>,
-    demand: Demand,
+    demand: SnapshotDemand,
     space: Arc<Space>,
     tail: Arc<Tail>,
-    promised: Promised,
+    promised: RaftPromises,
     /// The newest version of entries that was proposed here.
     proposed: AtomicU8,
     /// Held by whoever changes who the servers are.
     changes: Arc<tokio::sync::Mutex<()>>,
-    ending: Mutex<Option<Ending>>,
+    ending: Mutex<Option<Shutdown>>,
 }
 
-impl<R: Runtime> Drop for Inner<R> {
-    /// A writer that waits for room would hold the directory forever, and so would connections of other servers.
+impl<R: Runtime> Drop for ReplicationState<R> {
+    /// A writer that waits for space would hold the directory forever, and so would connections of other servers.
     fn drop(&mut self) {
         self.space.set_waits(false);
         self.peers.close();
@@ -87,12 +87,12 @@ impl<R: Runtime> Drop for Inner<R> {
 }
 
 /// What is still to be waited for once consensus has ended.
-struct Ending {
+struct Shutdown {
     writer: WriterEnded,
     released: Released,
 }
 
-/// An entry that has its place among the proposed ones.
+/// An entry that has its rank among the proposed ones.
 #[must_use = "whether the entry was applied is known only to who waits for it"]
 pub struct Pending<R: Runtime = Tokio> {
     answer: oneshot::Receiver<ClientWriteResult<Types<R>>>,
@@ -104,7 +104,7 @@ impl<R: Runtime> Pending<R> {
     ///
     /// # Errors
     /// [`ProposeError::NotWritten`] when it certainly never will be, [`ProposeError::Unknown`] when nobody knows.
-    pub async fn applied(self) -> Result<Applied, ProposeError> {
+    pub async fn applied(self) -> Result<AppliedEntry, ProposeError> {
         match self.answer.await {
             Ok(Ok(response)) => Ok(response.data.unwrap_or_default()),
             Ok(Err(error)) => Err(failure(error)),
@@ -138,7 +138,7 @@ impl<R: Runtime> Replication<R> {
         observer: Arc<dyn Observer>,
     ) -> Result<Self, OpenError> {
         let peers = Peers::alone(config.server_id);
-        let cluster = Cluster { peers, own: Peer::default(), start: Start::Found };
+        let cluster = ClusterConfig { peers, own: Peer::default(), start: Start::Found };
         open::open(config, observer, disk, segment_bytes, cluster).await
     }
 
@@ -153,7 +153,7 @@ impl<R: Runtime> Replication<R> {
         segment_bytes: u64,
         config: Config,
         observer: Arc<dyn Observer>,
-        cluster: Cluster<R>,
+        cluster: ClusterConfig<R>,
     ) -> Result<Self, OpenError> {
         open::open(config, observer, disk, segment_bytes, cluster).await
     }
@@ -188,20 +188,20 @@ impl<R: Runtime> Replication<R> {
         (peers, own): (Peers<R>, Peer),
         departed: Departed,
         counters: Arc<Counters>,
-        demand: Demand,
+        demand: SnapshotDemand,
         space: Arc<Space>,
-        (tail, promised): (Arc<Tail>, Promised),
+        (tail, promised): (Arc<Tail>, RaftPromises),
         (writer, released): (WriterEnded, Released),
     ) -> Self {
-        let room = Arc::new(Semaphore::new(PROPOSALS_BYTES_MAX));
-        let ending = Mutex::new(Some(Ending { writer, released }));
+        let permits = Arc::new(Semaphore::new(PROPOSALS_BYTES_MAX));
+        let ending = Mutex::new(Some(Shutdown { writer, released }));
         let (proposed, changes) = (AtomicU8::new(0), Arc::default());
-        let inner = Inner {
+        let inner = ReplicationState {
             raft,
             peers,
             own,
             departed,
-            room,
+            permits,
             counters,
             demand,
             space,
@@ -218,13 +218,13 @@ impl<R: Runtime> Replication<R> {
     ///
     /// # Errors
     /// See [`ProposeError`]; it says which failures leave open whether the entry will be applied.
-    pub async fn propose(&self, entry: impl Into<EncodedEntry>) -> Result<Applied, ProposeError> {
+    pub async fn propose(&self, entry: impl Into<EncodedEntry>) -> Result<AppliedEntry, ProposeError> {
         self.submit(self.term(), entry).await?.applied().await
     }
 
     /// Proposes an entry of this server's leadership of `term` and returns as soon as it has its place: entries submitted one
     /// after the other are applied in that order. It is not written in another term, not even if this server leads again:
-    /// it was made from the state of its own, and others have written since. Waits for room when more than
+    /// it was made from the state of its own, and others have written since. Waits for space when more than
     /// [`PROPOSALS_BYTES_MAX`] are in flight.
     ///
     /// # Errors
@@ -234,7 +234,7 @@ impl<R: Runtime> Replication<R> {
         term: u64,
         entry: impl Into<EncodedEntry>,
     ) -> Result<Pending<R>, ProposeError> {
-        let Inner { raft, room, space, proposed, .. } = &*self.inner;
+        let ReplicationState { raft, permits, space, proposed, .. } = &*self.inner;
         let proposal = Proposal::new(entry.into());
         let bytes = proposal.bytes().len();
         if bytes > ENTRY_BYTES_MAX {
@@ -246,8 +246,8 @@ impl<R: Runtime> Replication<R> {
         proposed.fetch_max(version, Ordering::AcqRel);
         space.admit(bytes as u64, self.bytes_in_flight()).map_err(NotWritten::from)?;
         let wanted = bytes.max(PROPOSAL_BYTES_MIN) as u32;
-        let room = Arc::clone(room).acquire_many_owned(wanted).await.map_err(|_| stopped(raft))?;
-        let (to, answer) = Answer::new(room);
+        let permits = Arc::clone(permits).acquire_many_owned(wanted).await.map_err(|_| stopped(raft))?;
+        let (to, answer) = ResultSender::new(permits);
         let write = raft.write(proposal).responder(to).with_leader(term);
         write.await.map_err(|_| stopped(raft))?;
         Ok(Pending { answer, raft: raft.clone() })
@@ -270,7 +270,7 @@ impl<R: Runtime> Replication<R> {
         self.inner.promised.committed().map(|id| id.index())
     }
 
-    /// Whether this server believes that it leads. Only [`Self::linearize`] makes sure.
+    /// Whether this server believes that it leads. Only [`Self::linearize`] confirms it.
     pub fn is_leader(&self) -> bool {
         self.inner.raft.server_metrics().borrow_watched().state.is_leader()
     }
@@ -281,7 +281,7 @@ impl<R: Runtime> Replication<R> {
     }
 
     /// The newest version of entries that all servers of the cluster know, as they introduced themselves last, whether they
-    /// are there or not; and, for people, who knows no newer ones.
+    /// are there or not; and, for users, who knows no newer ones.
     pub fn entries_known(&self) -> (u8, String) {
         let (peers, members) = (&self.inner.peers, self.members());
         let all = members.all.iter().map(|member| peers.knows(member.id));
@@ -306,8 +306,8 @@ impl<R: Runtime> Replication<R> {
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn check_knows(&self, server: u64) -> Result<(), String> {
-        let Inner { peers, proposed, .. } = &*self.inner;
+    pub(crate) fn check_entry_version(&self, server: u64) -> Result<(), String> {
+        let ReplicationState { peers, proposed, .. } = &*self.inner;
         let written = peers.cluster().entries().max(proposed.load(Ordering::Acquire));
         let knows = peers.knows(server);
         // One that has not introduced itself yet does so before it is sent anything.
@@ -319,7 +319,7 @@ impl<R: Runtime> Replication<R> {
 
     /// Of entries that are proposed and not yet answered.
     fn bytes_in_flight(&self) -> u64 {
-        (PROPOSALS_BYTES_MAX - self.inner.room.available_permits()) as u64
+        (PROPOSALS_BYTES_MAX - self.inner.permits.available_permits()) as u64
     }
 
     /// Whether an entry proposed now would be written, as far as this server knows. Asks the disk.
@@ -331,18 +331,18 @@ impl<R: Runtime> Replication<R> {
             let leader = self.inner.raft.server_metrics().borrow_watched().current_leader;
             return Err(NotWritten::NotLeader { leader });
         }
-        Ok(self.room()?)
+        Ok(self.check_disk_space()?)
     }
 
-    /// Whether this server's disk has room for what is proposed, whoever leads.
+    /// Whether this server's disk has space for what is proposed, whoever leads.
     ///
     /// # Errors
     /// When it is full: proposals are refused then, if this server leads.
-    pub fn room(&self) -> Result<(), DiskFull> {
+    pub fn check_disk_space(&self) -> Result<(), DiskFull> {
         self.inner.space.check(self.bytes_in_flight())
     }
 
-    /// What has happened since the log was opened, and the room that its disk has now.
+    /// What has happened since the log was opened, and the space that its disk has now.
     pub fn metrics(&self) -> Metrics {
         let disk = self.inner.space.free();
         let (free, total) = disk.map_or((0, 0), |disk| (disk.free, disk.total));
@@ -376,7 +376,7 @@ impl<R: Runtime> Replication<R> {
     /// this call, by any server. Rests on the leader's lease, or on a round of heartbeats where that has run out.
     ///
     /// # Errors
-    /// When this server does not lead, or cannot reach enough others to be sure.
+    /// When this server does not lead, or cannot reach a majority.
     pub async fn read_position(&self) -> Result<u64, ReadError> {
         let raft = &self.inner.raft;
         let read = match raft.get_read_linearizer(ReadPolicy::LeaseRead).await {
@@ -409,7 +409,7 @@ impl<R: Runtime> Replication<R> {
     /// the observer has seen by then is linearizable.
     ///
     /// # Errors
-    /// When this server does not lead, or cannot reach enough others to be sure.
+    /// When this server does not lead, or cannot reach a majority.
     pub async fn linearize(&self) -> Result<(), ReadError> {
         match self.inner.raft.ensure_linearizable(ReadPolicy::ReadIndex).await {
             Ok(_) => Ok(()),
@@ -467,7 +467,7 @@ impl<R: Runtime> Replication<R> {
         self.inner.peers.close();
         self.inner.raft.shutdown().await.map_err(|error| ShutdownError(error.to_string()))?;
         let ending = self.inner.ending.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Ending { writer, released }) = ending else { return Ok(()) };
+        let Some(Shutdown { writer, released }) = ending else { return Ok(()) };
         let ended = writer.await;
         // A snapshot that is being written holds the directory until it is done.
         released.wait().await;
@@ -483,14 +483,14 @@ impl<R: Runtime> Replication<R> {
 fn failure<R: Runtime>(error: ClientWriteError<Types<R>>) -> ProposeError {
     match error {
         ClientWriteError::ForwardToLeader(to) => NotWritten::NotLeader { leader: to.leader_id }.into(),
-        ClientWriteError::LogEntryDiscarded(_) => Unknown::LeadershipLost.into(),
+        ClientWriteError::LogEntryDiscarded(_) => UnknownOutcome::LeadershipLost.into(),
         error @ (ClientWriteError::ChangeMembershipError(_) | ClientWriteError::PreconditionFailed(_)) => {
-            Unknown::Stopped(error.to_string()).into()
+            UnknownOutcome::Stopped(error.to_string()).into()
         }
     }
 }
 
-/// The text for people about reads that a majority did not confirm.
+/// The text for users about reads that a majority did not confirm.
 const NO_MAJORITY: &str = "the leader does not hear a majority of the servers: see to it that they run and reach each other \
                            (`berth server members`)";
 
@@ -510,8 +510,8 @@ fn unreadable<R: Runtime>(
     }
 }
 
-fn stopped<R: Runtime>(raft: &Raft<R>) -> Unknown {
-    Unknown::Stopped(stop_reason(raft))
+fn stopped<R: Runtime>(raft: &Raft<R>) -> UnknownOutcome {
+    UnknownOutcome::Stopped(stop_reason(raft))
 }
 
 fn stop_reason<R: Runtime>(raft: &Raft<R>) -> String {
@@ -532,6 +532,9 @@ mod tests {
         let forward = || ForwardToLeader::<Types<Tokio>>::new(3, crate::types::Peer::default());
         let refused = failure(ClientWriteError::ForwardToLeader(forward()));
         assert_eq!(refused, NotWritten::NotLeader { leader: Some(3) }.into());
-        assert_eq!(failure(ClientWriteError::LogEntryDiscarded(forward())), Unknown::LeadershipLost.into());
+        assert_eq!(
+            failure(ClientWriteError::LogEntryDiscarded(forward())),
+            UnknownOutcome::LeadershipLost.into()
+        );
     }
 }

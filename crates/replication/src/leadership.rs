@@ -20,19 +20,20 @@ use crate::{
 
 /// Follows `raft` until it ends.
 pub(crate) fn follow<R: Runtime>(raft: &Raft<R>, observer: Arc<dyn Observer>, alarm: Arc<Alarm>) {
-    let watched = Watched::<R> { server: raft.server_metrics(), data: raft.data_metrics(), led: None };
+    let watched =
+        LeadershipWatch::<R> { server: raft.server_metrics(), data: raft.data_metrics(), led: None };
     drop(R::Async::spawn(run(watched, raft.metrics(), observer, alarm)));
 }
 
 /// What reports who leads.
-struct Watched<R: Runtime> {
+struct LeadershipWatch<R: Runtime> {
     server: WatchReceiverOf<Types<R>, RaftServerMetrics<Types<R>>>,
     data: WatchReceiverOf<Types<R>, RaftDataMetrics<Types<R>>>,
     /// The last term in which this server was ready to lead.
     led: Option<u64>,
 }
 
-impl<R: Runtime> Watched<R> {
+impl<R: Runtime> LeadershipWatch<R> {
     /// The newest term, and who leads in it. This server does once a majority has answered it, until when its log takes
     /// nothing, and once it has applied a record of this term: what those before it acknowledged is in its state then, and
     /// whatever is made from that state, such as the next index, follows it. Then it leads until its term ends: a change of the
@@ -54,7 +55,7 @@ impl<R: Runtime> Watched<R> {
     }
 
     /// Waits until that may differ from what was reported (`told`); whether there is anything more to come. What was reported decides what
-    /// is waited for, not what holds by now: a majority that has answered in between is news that still has to be reported.
+    /// is waited for, not what holds by now: a majority that has answered in between is a change that still has to be reported.
     async fn changed(&mut self, told: Leadership) -> bool {
         let waits = self.server.borrow_watched().state.is_leader() && told != Leadership::Own;
         if !waits {
@@ -68,7 +69,7 @@ impl<R: Runtime> Watched<R> {
 }
 
 async fn run<R: Runtime>(
-    mut watched: Watched<R>,
+    mut watched: LeadershipWatch<R>,
     all: WatchReceiverOf<Types<R>, RaftMetrics<Types<R>>>,
     observer: Arc<dyn Observer>,
     alarm: Arc<Alarm>,
@@ -111,7 +112,7 @@ mod tests {
     };
 
     type Async = <Types<Tokio> as RaftTypeConfig>::AsyncRuntime;
-    type Watched = super::Watched<Tokio>;
+    type LeadershipWatch = super::LeadershipWatch<Tokio>;
 
     fn leads_in(term: u64) -> RaftServerMetrics<Types<Tokio>> {
         RaftServerMetrics {
@@ -130,7 +131,7 @@ mod tests {
     async fn what_changes_while_it_is_told_who_leads_is_told_next() {
         let (_leads, server) = <Async as AsyncRuntime>::Watch::channel(leads_in(3));
         let (answered, data) = <Async as AsyncRuntime>::Watch::channel(RaftDataMetrics::default());
-        let mut watched = Watched { server, data, led: None };
+        let mut watched = LeadershipWatch { server, data, led: None };
         let (_, told) = watched.leadership();
         assert_eq!(told, Leadership::Unknown, "nobody has answered it");
         answered.send_if_modified(|data| {

@@ -7,13 +7,12 @@
 //! - [`peer`] is the way to other servers, through a port that knows no sockets.
 //! - [`disk`] is the only way to files, so that tests can lose power; [`runtime`] the only one to threads and clocks.
 //!
-//! What lies in a data directory: `lock`; `server` (whose it is, and which version wrote it); `reserve` (room for a full
+//! What lies in a data directory: `lock`; `server` (whose it is, and which version wrote it); `reserve` (space for a full
 //! disk); `log/state` (vote and newest segment); `log/<first index>.log`; `snapshots/<last index>-<term>.snap`.
 
 #[cfg(test)]
 extern crate self as berth_replication;
 
-mod answer;
 mod cluster;
 mod config;
 mod departed;
@@ -29,21 +28,22 @@ mod memory_backed;
 mod metrics;
 mod observer;
 mod open;
-mod pace;
 pub mod peer;
 mod recover;
+mod result_sender;
 pub mod runtime;
 mod server_file;
 mod snapshot;
 mod space;
+mod sync_pace;
 #[cfg(test)]
 mod tests;
 mod types;
 
-pub use cluster::{ChangeError, Member, Members, Progress};
-pub use config::{Cluster, Config, SNAPSHOT_ENTRIES_DEFAULT, Start};
+pub use cluster::{ChangeError, ClusterMembers, Member, Progress};
+pub use config::{ClusterConfig, Config, SNAPSHOT_ENTRIES_DEFAULT, Start};
 pub use error::{
-    Damage, NotWritten, OpenError, ProposeError, ReadError, ShutdownError, SnapshotError, Unknown,
+    Damage, NotWritten, OpenError, ProposeError, ReadError, ShutdownError, SnapshotError, UnknownOutcome,
 };
 pub use handle::{PROPOSALS_BYTES_MAX, Pending, Replication};
 pub use log::SEGMENT_BYTES;

@@ -8,7 +8,7 @@ use crate::types::{Membership, Peer, StoredMembership, log_id, term_of};
 
 /// A membership on disk.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(crate) struct Members {
+pub(crate) struct EncodedMembers {
     /// One set of voters, or two while the cluster goes from the one to the other.
     #[n(0)]
     configs: Vec<BTreeSet<u64>>,
@@ -26,10 +26,10 @@ pub(crate) struct StoredMembers {
     #[n(0)]
     at: Option<(u64, u64)>,
     #[n(1)]
-    members: Members,
+    members: EncodedMembers,
 }
 
-impl Members {
+impl EncodedMembers {
     pub fn of(membership: &Membership) -> Self {
         let addresses: BTreeMap<_, _> =
             membership.nodes().map(|(id, peer)| (*id, peer.address.clone())).collect();
@@ -56,7 +56,7 @@ impl Members {
 impl StoredMembers {
     pub fn of(stored: &StoredMembership) -> Self {
         let at = stored.log_id().as_ref().map(|id| (term_of(id), id.index()));
-        Self { at, members: Members::of(stored.membership()) }
+        Self { at, members: EncodedMembers::of(stored.membership()) }
     }
 
     pub fn into_stored(self) -> Result<StoredMembership, String> {

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crate::pace::Pace;
+use crate::sync_pace::SyncPace;
 
 /// Upper bounds of what syncs are counted by, in microseconds; longer ones are counted by themselves.
 pub const SYNC_BOUNDS_US: [u64; 16] = [
@@ -22,7 +22,7 @@ pub struct SyncTimes {
     /// How many took no longer than each of [`SYNC_BOUNDS_US`] and longer than the one before it; the last took longer
     /// than all.
     pub counts: [u64; SYNC_BOUNDS_US.len() + 1],
-    /// Of all.
+    /// Sum over all syncs.
     pub sum: Duration,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Counters {
     fsyncs: AtomicU64,
     fsync_counts: [AtomicU64; SYNC_BOUNDS_US.len() + 1],
     fsync_sum_ns: AtomicU64,
-    pace: Mutex<Pace>,
+    pace: Mutex<SyncPace>,
     snapshots: AtomicU64,
 }
 
@@ -101,7 +101,7 @@ impl Counters {
         self.pace().mean()
     }
 
-    fn pace(&self) -> MutexGuard<'_, Pace> {
+    fn pace(&self) -> MutexGuard<'_, SyncPace> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

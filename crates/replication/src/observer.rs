@@ -9,9 +9,9 @@ use std::{
     },
 };
 
-use berth_model::{event::Applied, panic_text, store::Store};
+use berth_model::{event::AppliedEntry, panic_text, store::Store};
 
-use crate::peer::greeting::Cluster;
+use crate::peer::greeting::OwnCluster;
 
 /// Follows the state. Called, but for the last two, by the apply loop, which waits for them: they should only hand over.
 pub trait Observer: Send + Sync + 'static {
@@ -20,7 +20,7 @@ pub trait Observer: Send + Sync + 'static {
 
     /// Entries were applied, in order; `store` is the state after the last of them. Comes before their proposers are
     /// answered.
-    fn on_applied(&self, store: &Store, applied: &[Applied]);
+    fn on_applied(&self, store: &Store, applied: &[AppliedEntry]);
 
     /// The state was replaced by that of a snapshot; what was known before is void. Also the first call of all, with
     /// what is on disk and known to be committed.
@@ -47,13 +47,13 @@ pub enum Leadership {
 }
 
 /// Learns which cluster this server belongs to from what it applies, and passes everything on.
-pub(crate) struct Learning {
+pub(crate) struct ClusterLearner {
     observer: Arc<dyn Observer>,
-    cluster: Cluster,
+    cluster: OwnCluster,
 }
 
-impl Learning {
-    pub fn new(observer: Arc<dyn Observer>, cluster: Cluster) -> Self {
+impl ClusterLearner {
+    pub fn new(observer: Arc<dyn Observer>, cluster: OwnCluster) -> Self {
         Self { observer, cluster }
     }
 
@@ -68,12 +68,12 @@ impl Learning {
     }
 }
 
-impl Observer for Learning {
+impl Observer for ClusterLearner {
     fn on_term(&self, term: u64) {
         self.observer.on_term(term);
     }
 
-    fn on_applied(&self, store: &Store, applied: &[Applied]) {
+    fn on_applied(&self, store: &Store, applied: &[AppliedEntry]) {
         self.learn(store);
         self.observer.on_applied(store, applied);
     }

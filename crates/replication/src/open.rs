@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use openraft::SnapshotPolicy;
 
 use crate::{
-    Cluster, Config, Observer, OpenError, Replication, Start,
+    ClusterConfig, Config, Observer, OpenError, Replication, Start,
     disk::{DirLock, Disk, Released},
     error::Damage,
     leadership,
-    log::{self, Opened},
-    machine::{Demand, Machine},
+    log::{self, OpenLog},
+    machine::{Machine, SnapshotDemand},
     metrics::Counters,
-    observer::{Alarm, Learning},
+    observer::{Alarm, ClusterLearner},
     peer::consensus::{Network, Serve},
     runtime::Runtime,
     server_file,
@@ -38,10 +38,10 @@ pub(crate) async fn open<R: Runtime>(
     observer: Arc<dyn Observer>,
     disk: Arc<dyn Disk>,
     segment_bytes: u64,
-    cluster: Cluster<R>,
+    cluster: ClusterConfig<R>,
 ) -> Result<Replication<R>, OpenError> {
-    let Cluster { peers, own, start } = cluster;
-    let observer: Arc<dyn Observer> = Arc::new(Learning::new(observer, peers.cluster().clone()));
+    let ClusterConfig { peers, own, start } = cluster;
+    let observer: Arc<dyn Observer> = Arc::new(ClusterLearner::new(observer, peers.cluster().clone()));
     let counters = Arc::new(Counters::default());
     let alarm = Arc::new(Alarm::new(Arc::clone(&observer)));
     let engine_config = engine_config(&config)?;
@@ -54,7 +54,7 @@ pub(crate) async fn open<R: Runtime>(
     };
     let failed = |error: &dyn std::fmt::Display| OpenError::Consensus(error.to_string());
     let recovered = R::blocking(blocking).await.map_err(|error| failed(&error)).flatten();
-    let Recovered { mut log, machine, demand, space, snapshots } = match recovered {
+    let RecoveredServer { mut log, machine, demand, space, snapshots } = match recovered {
         Ok(recovered) => recovered,
         Err(error) => {
             // The log's writer may have begun; whoever tries again finds the directory free.
@@ -64,7 +64,7 @@ pub(crate) async fn open<R: Runtime>(
     };
     log.store.follow_era(peers.cluster().clone());
     peers.cluster().set_alarm(&alarm);
-    if let Err(left_behind) = peers.ask_era(&machine.members()).await {
+    if let Err(left_behind) = peers.check_era(&machine.members()).await {
         drop((log, machine, snapshots));
         released.wait().await;
         return Err(OpenError::LeftBehind(left_behind));
@@ -115,10 +115,10 @@ fn engine_config(config: &Config) -> Result<openraft::Config, OpenError> {
 }
 
 /// A server's past, read from its disk.
-pub(crate) struct Recovered<R: Runtime> {
-    pub log: Opened<R>,
+pub(crate) struct RecoveredServer<R: Runtime> {
+    pub log: OpenLog<R>,
     pub machine: Machine,
-    pub demand: Demand,
+    pub demand: SnapshotDemand,
     pub space: Arc<Space>,
     pub snapshots: Arc<Snapshots>,
 }
@@ -132,23 +132,23 @@ pub(crate) fn recover<R: Runtime>(
     segment_bytes: u64,
     counters: Arc<Counters>,
     alarm: Arc<Alarm>,
-) -> Result<Recovered<R>, OpenError> {
+) -> Result<RecoveredServer<R>, OpenError> {
     let dir = &config.data_dir;
     let lock = Arc::new(lock);
     disk.create_dir(dir).map_err(OpenError::write(dir))?;
     let space = Arc::new(Space::new(Arc::clone(&disk), dir, segment_bytes));
-    let known = server_file::check(&*disk, config)?;
+    let is_known = server_file::check(&*disk, config)?;
     let log = log::open(
         Arc::clone(&disk),
         Arc::clone(&space),
         dir.join("log"),
-        known,
+        is_known,
         segment_bytes,
         Arc::clone(&counters),
         Arc::clone(&alarm),
         Arc::clone(&lock),
     )?;
-    if !known && log.ends.1.is_some() {
+    if !is_known && log.ends.1.is_some() {
         return Err(Damage::new(&dir.join("server"), "it is missing, and there is a log").into());
     }
     space.write(|| server_file::claim(&*disk, config)).map_err(OpenError::write(&dir.join("server")))?;
@@ -168,7 +168,7 @@ pub(crate) fn recover<R: Runtime>(
         Arc::clone(&space),
         lock,
     ));
-    let demand = Demand::default();
+    let demand = SnapshotDemand::default();
     let mut machine = Machine::new(
         loaded,
         Arc::clone(&snapshots),
@@ -178,7 +178,7 @@ pub(crate) fn recover<R: Runtime>(
         alarm,
     );
     counters.on_replayed(machine.replay(&log.store).map_err(OpenError::read(&dir.join("log")))?);
-    Ok(Recovered { log, machine, demand, space, snapshots })
+    Ok(RecoveredServer { log, machine, demand, space, snapshots })
 }
 
 /// Makes the data directory, and holds it.

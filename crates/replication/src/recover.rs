@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use berth_model::{event::Applied, store::Store};
+use berth_model::{event::AppliedEntry, store::Store};
 use futures_util::future::BoxFuture;
 use openraft::{
     EntryPayload, RaftLogReader,
@@ -20,10 +20,10 @@ use crate::{
     Config, Leadership, Member, Observer, OpenError, SEGMENT_BYTES,
     disk::{Disk, RealDisk},
     era,
-    log::Opened,
+    log::OpenLog,
     machine::Machine,
     observer::Alarm,
-    open::{self, Recovered},
+    open::{self, RecoveredServer},
     runtime::{Runtime, Tokio},
     types::{LogEntry, LogId, Membership, Proposal, Types, Vote, log_id},
 };
@@ -31,7 +31,7 @@ use crate::{
 /// A server that is to be made the only one of its cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovery {
-    /// It.
+    /// The server itself.
     pub own: Member,
     /// Those that are left out.
     pub left_out: Vec<Member>,
@@ -68,7 +68,7 @@ pub(crate) async fn recover_on<R: Runtime>(
     let failed = |error: &dyn std::fmt::Display| OpenError::Consensus(error.to_string());
     let (lock, released) = open::hold(&*disk, &config.data_dir)?;
     let blocking = {
-        let (config, observer) = (config.clone(), Arc::new(Silent));
+        let (config, observer) = (config.clone(), Arc::new(SilentObserver));
         let alarm = Arc::new(Alarm::new(observer.clone()));
         move || open::recover::<R>(&config, lock, observer, disk, segment_bytes, Arc::default(), alarm)
     };
@@ -82,11 +82,11 @@ pub(crate) async fn recover_on<R: Runtime>(
 }
 
 async fn make_alone<R: Runtime>(
-    recovered: Recovered<R>,
+    recovered: RecoveredServer<R>,
     config: &Config,
     agree: Agree<'_>,
 ) -> Result<Recovery, OpenError> {
-    let Recovered { mut log, mut machine, .. } = recovered;
+    let RecoveredServer { mut log, mut machine, .. } = recovered;
     let (dir, own) = (config.data_dir.as_path(), config.server_id);
     let empty =
         || OpenError::Config(format!("{}: the log is empty, there is nothing to recover", dir.display()));
@@ -112,7 +112,7 @@ fn describe(machine: &Machine, own: u64, last: LogId) -> Recovery {
 /// Takes the log up to a record for committed, and applies it.
 async fn commit_all<R: Runtime>(
     mut machine: Machine,
-    log: &mut Opened<R>,
+    log: &mut OpenLog<R>,
     last: LogId,
     dir: &Path,
 ) -> Result<Machine, OpenError> {
@@ -125,7 +125,7 @@ async fn commit_all<R: Runtime>(
 /// Writes the vote and the first records of a new era, as the leader of a cluster of one would. The vote is first: a log
 /// never holds what is newer than its vote.
 async fn begin_era<R: Runtime>(
-    log: &mut Opened<R>,
+    log: &mut OpenLog<R>,
     machine: &Machine,
     own: &Member,
     last: LogId,
@@ -149,11 +149,11 @@ async fn begin_era<R: Runtime>(
     Ok(end)
 }
 
-/// Nobody looks.
-struct Silent;
+/// An observer that ignores everything.
+struct SilentObserver;
 
-impl Observer for Silent {
-    fn on_applied(&self, _: &Store, _: &[Applied]) {}
+impl Observer for SilentObserver {
+    fn on_applied(&self, _: &Store, _: &[AppliedEntry]) {}
 
     fn on_restored(&self, _: &Store) {}
 

@@ -22,7 +22,7 @@ const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Fields 0 and 3 are the same in every layout.
 #[derive(Debug, PartialEq, Eq, Encode, Decode)]
-struct Server {
+struct ServerRecord {
     #[n(0)]
     layout: u32,
     #[n(1)]
@@ -36,14 +36,14 @@ struct Server {
 
 /// The fields by which a layout is known to be too new.
 #[derive(Decode)]
-struct Written {
+struct LayoutHeader {
     #[n(0)]
     layout: u32,
     #[n(3)]
     version: Option<String>,
 }
 
-impl Server {
+impl ServerRecord {
     fn of(config: &Config) -> Self {
         Self {
             layout: LAYOUT_VERSION,
@@ -69,7 +69,7 @@ fn path(dir: &Path) -> PathBuf {
 pub fn server_id(disk: &dyn Disk, data_dir: &Path) -> Result<Option<u64>, OpenError> {
     let path = path(data_dir);
     let Some(bytes) = checked::load(disk, &path)? else { return Ok(None) };
-    let found: Result<Server, _> = minicbor::decode(&bytes);
+    let found: Result<ServerRecord, _> = minicbor::decode(&bytes);
     // A layout that is too new is refused by name when the directory is opened.
     Ok(Some(found.map_err(|error| Damage::new(&path, error.to_string()))?.id))
 }
@@ -79,14 +79,14 @@ pub(crate) fn check(disk: &dyn Disk, config: &Config) -> Result<bool, OpenError>
     let path = path(&config.data_dir);
     let Some(bytes) = checked::load(disk, &path)? else { return Ok(false) };
     let damage = |error: minicbor::decode::Error| Damage::new(&path, error.to_string());
-    let Written { layout, version } = minicbor::decode(&bytes).map_err(damage)?;
+    let LayoutHeader { layout, version } = minicbor::decode(&bytes).map_err(damage)?;
     let dir = config.data_dir.clone();
     if layout > LAYOUT_VERSION {
         let version = version.unwrap_or_else(|| "of unknown version".to_owned());
         return Err(OpenError::Newer { dir, layout, version, ours: OUR_VERSION, known: LAYOUT_VERSION });
     }
-    let found: Server = minicbor::decode(&bytes).map_err(damage)?;
-    let wanted = Server::of(config);
+    let found: ServerRecord = minicbor::decode(&bytes).map_err(damage)?;
+    let wanted = ServerRecord::of(config);
     if (&found.cluster, found.id) == (&wanted.cluster, wanted.id) {
         return Ok(true);
     }
@@ -96,7 +96,7 @@ pub(crate) fn check(disk: &dyn Disk, config: &Config) -> Result<bool, OpenError>
 /// Makes the directory this server's, and says that this version writes it.
 pub(crate) fn claim(disk: &dyn Disk, config: &Config) -> io::Result<()> {
     let path = path(&config.data_dir);
-    let bytes = minicbor::to_vec(Server::of(config)).expect("encoding to memory does not fail");
+    let bytes = minicbor::to_vec(ServerRecord::of(config)).expect("encoding to memory does not fail");
     if checked::load(disk, &path).is_ok_and(|found| found.as_ref() == Some(&bytes)) {
         return Ok(());
     }
@@ -134,11 +134,11 @@ mod tests {
     fn another_version_of_the_same_layout_takes_over() {
         let (disk, config) = (MemoryDisk::default(), Config::new("/data", "test"));
         let path = path(&config.data_dir);
-        let older = Server { version: None, ..Server::of(&config) };
+        let older = ServerRecord { version: None, ..ServerRecord::of(&config) };
         checked::replace(&disk, &path, &minicbor::to_vec(older).unwrap()).unwrap();
         assert!(check(&disk, &config).unwrap());
         claim(&disk, &config).unwrap();
-        let now = minicbor::to_vec(Server::of(&config)).unwrap();
+        let now = minicbor::to_vec(ServerRecord::of(&config)).unwrap();
         assert_eq!(checked::load(&disk, &path).unwrap(), Some(now));
     }
 }

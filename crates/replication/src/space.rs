@@ -1,4 +1,4 @@
-//! Room on the disk. Whoever proposes is refused while there is too little of it, and what must be written all the same
+//! Space on the disk. Whoever proposes is refused while there is too little of it, and what must be written all the same
 //! (votes, and what had been taken in before) has a reserve and then waits, so that a full disk never ends the log.
 
 use std::{
@@ -12,12 +12,12 @@ use std::{
 
 use crate::disk::{Disk, DiskSpace};
 
-/// How often the disk is looked at, while it has room, in the time in which proposals fill a segment.
+/// How often the disk is looked at, while it has space, in the time in which proposals fill a segment.
 const CHECKS_PER_SEGMENT: u64 = 16;
-/// In how many parts the reserve is given up.
+/// In how many parts the reserve is released.
 const RESERVE_PARTS: u64 = 16;
 
-/// Too little room on the disk to write more.
+/// Too little space on the disk to write more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "disk full: {} free of {} in {}, {} are needed: make room there, and writes go on by themselves",
@@ -34,7 +34,7 @@ pub struct DiskFull {
     pub needed: u64,
 }
 
-/// Bytes for people.
+/// Formats bytes as MiB.
 struct Mib(u64);
 
 impl fmt::Display for Mib {
@@ -43,16 +43,16 @@ impl fmt::Display for Mib {
     }
 }
 
-/// Whether an error says that there is no room, on the disk or in its owner's quota.
+/// Whether an error says that there is no space, on the disk or in its owner's quota.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Watches over the room of a data directory.
+/// Watches over the space of a data directory.
 pub(crate) struct Space {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    /// Of a segment, of which the next one needs room at any time, and of the reserve.
+    /// Of a segment, of which the next one needs space at any time, and of the reserve.
     segment_bytes: u64,
     /// What the next snapshot is expected to have.
     snapshot_bytes: AtomicU64,
@@ -60,16 +60,16 @@ pub(crate) struct Space {
     unchecked: AtomicU64,
     /// Proposals were refused when the disk was last asked.
     full: AtomicBool,
-    /// A write waits for room right now.
+    /// A write waits for space right now.
     blocked: AtomicBool,
-    /// Writes that find no room wait for it; they fail while the log is opened or closed.
+    /// Writes that find no space wait for it; they fail while the log is opened or closed.
     waits: AtomicBool,
-    /// Bytes that the reserve has; held while it is made or given up.
+    /// Bytes that the reserve has; held while it is made or released.
     reserved: Mutex<u64>,
 }
 
 impl Space {
-    /// Looks after `dir`, and makes its reserve if there is room.
+    /// Looks after `dir`, and makes its reserve if there is space.
     pub fn new(disk: Arc<dyn Disk>, dir: &Path, segment_bytes: u64) -> Self {
         let space = Self {
             disk,
@@ -95,7 +95,7 @@ impl Space {
         self.dir.join("reserve")
     }
 
-    /// From now on, writes that find no room wait; or fail again.
+    /// From now on, writes that find no space wait; or fail again.
     pub fn set_waits(&self, waits: bool) {
         self.waits.store(waits, Relaxed);
     }
@@ -111,7 +111,7 @@ impl Space {
     }
 
     /// Whether `bytes` more may be proposed, beside those that are on their way. Asks the disk now and then while it
-    /// has room, and each time while it has not.
+    /// has space, and each time while it has not.
     pub fn admit(&self, bytes: u64, in_flight: u64) -> Result<(), DiskFull> {
         let unchecked = self.unchecked.fetch_add(bytes, Relaxed) + bytes;
         if unchecked < self.segment_bytes / CHECKS_PER_SEGMENT
@@ -126,7 +126,7 @@ impl Space {
     /// Asks the disk whether more may be proposed.
     pub fn check(&self, in_flight: u64) -> Result<(), DiskFull> {
         self.unchecked.store(0, Relaxed);
-        // A segment is begun while the next snapshot is written: that needs room too, or the log could never be cut.
+        // A segment is begun while the next snapshot is written: that needs space too, or the log could never be cut.
         let needed = in_flight + self.segment_bytes + self.snapshot_bytes.load(Relaxed);
         let result = self.fits(needed).and_then(|()| {
             if self.restore_reserve() { Ok(()) } else { self.fits(needed + self.segment_bytes) }
@@ -153,7 +153,7 @@ impl Space {
         Err(DiskFull { dir: self.dir.clone(), free, total, needed })
     }
 
-    /// Whether a write waits for room.
+    /// Whether a write waits for space.
     #[cfg(test)]
     pub fn is_blocked(&self) -> bool {
         self.blocked.load(Relaxed)
@@ -164,7 +164,7 @@ impl Space {
         self.disk.space(&self.dir).ok()
     }
 
-    /// Whether the reserve is whole, made so if there is room for it.
+    /// Whether the reserve is whole, made so if there is space for it.
     fn restore_reserve(&self) -> bool {
         let mut reserved = self.reserved();
         if *reserved < self.segment_bytes
@@ -176,7 +176,7 @@ impl Space {
         *reserved >= self.segment_bytes
     }
 
-    /// Gives up a part of the reserve, because others may take the rest of what is given up; whether there was any.
+    /// Releases a part of the reserve, because others may take the rest of what is released; whether there was any.
     fn release_reserve(&self) -> bool {
         let mut reserved = self.reserved();
         if *reserved == 0 {
@@ -186,8 +186,8 @@ impl Space {
         self.disk.set_len(&self.reserve(), *reserved).is_ok()
     }
 
-    /// Carries out a write that may be repeated: with the reserve's room if there is no other, and otherwise again and
-    /// again until there is room.
+    /// Carries out a write that may be repeated: with the reserve's space if there is no other, and otherwise again and
+    /// again until there is space.
     pub fn write<T>(&self, mut write: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         loop {
             match write() {

@@ -8,7 +8,7 @@ use std::{
 
 use berth_model::{
     command::{EncodedEntry, Entry, EntryError},
-    event::Applied,
+    event::AppliedEntry,
 };
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
@@ -25,7 +25,7 @@ pub(crate) struct Types<R>(PhantomData<R>);
 
 impl<R: Runtime> openraft::RaftTypeConfig for Types<R> {
     type D = Proposal;
-    type R = Option<Applied>;
+    type R = Option<AppliedEntry>;
     type NodeId = u64;
     type Node = Peer;
     type Term = u64;
@@ -35,7 +35,7 @@ impl<R: Runtime> openraft::RaftTypeConfig for Types<R> {
     type Entry = LogEntry;
     type AsyncRuntime = R::Async;
     type Responder<T>
-        = crate::answer::Answer<T>
+        = crate::result_sender::ResultSender<T>
     where
         T: Send + 'static;
     type Batch<T>
@@ -55,7 +55,7 @@ pub(crate) type Vote = openraft::Vote<leader_id_std::LeaderId<u64, u64>>;
 pub(crate) type Membership = openraft::Membership<u64, Peer>;
 pub(crate) type StoredMembership = openraft::StoredMembership<Leader, u64, Peer>;
 pub(crate) type SnapshotMeta = openraft::storage::SnapshotMeta<Leader, u64, Peer>;
-pub(crate) type Snapshot = openraft::storage::Snapshot<Leader, u64, Peer, crate::snapshot::Image>;
+pub(crate) type Snapshot = openraft::storage::Snapshot<Leader, u64, Peer, crate::snapshot::SnapshotImage>;
 pub(crate) type Flushed<R> = openraft::storage::IOFlushed<Types<R>>;
 pub(crate) type Raft<R> = openraft::Raft<Types<R>, crate::machine::Machine>;
 
@@ -75,7 +75,7 @@ pub struct Peer {
     /// Where it listens to other servers, host and port; empty for a server that is alone and listens to none.
     #[n(0)]
     pub address: String,
-    /// Its name, for people.
+    /// Its name, for users.
     #[n(1)]
     pub name: String,
     /// Where its HTTP API listens, host and port.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use berth_model::{NodeId, Timestamp};
 use berth_scheduler::{
     fairness::Amounts,
-    offers::{Allocator, AllocatorConfig, Bundle, Event, FrameworkId, Offer, Ports, Quota},
+    offers::{Allocator, AllocatorConfig, Bundle, FrameworkId, Offer, OfferEvent, Ports, RoleQuota},
 };
 use criterion::{
     BenchmarkId, Criterion, criterion_group, criterion_main,
@@ -25,7 +25,7 @@ fn bundle(cpus: u64, memory_mb: u64, disk_mb: u64, ports: Ports) -> Bundle {
     Bundle { amounts, ports }
 }
 
-fn tell(allocator: &mut Allocator, event: Event) {
+fn tell(allocator: &mut Allocator, event: OfferEvent) {
     allocator.handle(event).expect("the cluster is made without mistakes");
 }
 
@@ -33,15 +33,15 @@ fn tell(allocator: &mut Allocator, event: Event) {
 fn cluster(nodes: u64, frameworks: u64) -> Allocator {
     let mut allocator = Allocator::new(AllocatorConfig::default());
     for n in 0..frameworks {
-        tell(&mut allocator, Event::FrameworkAdded(FrameworkId(n), vec![ROLE.to_owned()]));
+        tell(&mut allocator, OfferEvent::FrameworkAdded(FrameworkId(n), vec![ROLE.to_owned()]));
     }
     let used_ports = Ports::new((0..16).map(|n| (31_000 + 20 * n, 31_000 + 20 * n + 9)));
     for n in 0..nodes {
         let (node, holder) = (NodeId(n.into()), FrameworkId(n % frameworks));
         let total = bundle(24, 4096, 4096, Ports::new([(31_000, 31_999)]));
-        tell(&mut allocator, Event::NodeAdded(node, total));
+        tell(&mut allocator, OfferEvent::NodeAdded(node, total));
         let used = bundle(16, 2048, 1024, used_ports.clone());
-        tell(&mut allocator, Event::Charged(holder, ROLE.to_owned(), node, used));
+        tell(&mut allocator, OfferEvent::Charged(holder, ROLE.to_owned(), node, used));
     }
     allocator
 }
@@ -52,7 +52,7 @@ fn refuse(allocator: &mut Allocator, nodes: u64, frameworks: u64) {
     let all = bundle(24, 4096, 4096, Ports::new([(31_000, 31_999)]));
     for framework in (0..frameworks - 10).map(FrameworkId) {
         for node in (0..nodes).map(|n| NodeId(n.into())) {
-            tell(allocator, Event::Refused(framework, ROLE.to_owned(), node, all.clone(), day));
+            tell(allocator, OfferEvent::Refused(framework, ROLE.to_owned(), node, all.clone(), day));
         }
     }
 }
@@ -63,20 +63,20 @@ fn with_quotas(nodes: u64, roles: u64) -> Allocator {
     for n in 0..roles {
         let (role, nodes) = (format!("role-{n}"), if n.is_multiple_of(10) { 40 } else { 5 });
         let guarantee = bundle(24 * nodes / 10, 4096 * nodes / 10, 0, Ports::default()).amounts;
-        let quota = Quota { guarantee, ..Quota::default() };
-        tell(&mut allocator, Event::QuotaSet(role.clone(), quota));
-        tell(&mut allocator, Event::FrameworkAdded(FrameworkId(n), vec![role]));
+        let quota = RoleQuota { guarantee, ..RoleQuota::default() };
+        tell(&mut allocator, OfferEvent::QuotaSet(role.clone(), quota));
+        tell(&mut allocator, OfferEvent::FrameworkAdded(FrameworkId(n), vec![role]));
     }
     for n in 0..nodes {
         let total = bundle(24, 4096, 4096, Ports::new([(31_000, 31_999)]));
-        tell(&mut allocator, Event::NodeAdded(NodeId(n.into()), total));
+        tell(&mut allocator, OfferEvent::NodeAdded(NodeId(n.into()), total));
     }
     allocator
 }
 
 fn give_back(allocator: &mut Allocator, offers: Vec<Offer>) {
     for Offer { framework, role, node, bundle } in offers {
-        tell(allocator, Event::Recovered(framework, role.to_string(), node, bundle));
+        tell(allocator, OfferEvent::Recovered(framework, role.to_string(), node, bundle));
     }
 }
 

@@ -1,6 +1,6 @@
-//! Room that plans have taken and the store does not show yet, so that the next plan does not take it again.
+//! Capacity that plans have taken and the store does not show yet, so that the next plan does not take it again.
 //!
-//! One ledger for all who take room: a claim is a planner's until the applier has decided on its plan, then the applier's
+//! One ledger for all who take capacity: a claim is a planner's until the applier has decided on its plan, then the applier's
 //! until an entry of the log carries it, then that entry's until the state shows it. It changes hands in one step, and is
 //! never with nobody nor with two.
 
@@ -18,12 +18,12 @@ use berth_model::{
 };
 
 use crate::fairness::Pledges;
-pub use inherited::{Inherited, RoomShare};
+pub use inherited::{Inherited, SuccessorShare};
 pub use ledger::Ledger;
 
 /// Who holds a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holder {
+pub enum ClaimHolder {
     /// A planner: nobody has decided on its plan yet.
     Planner,
     /// The applier: it has passed, and waits for an entry of the log.
@@ -32,9 +32,9 @@ pub enum Holder {
     Entry(Index),
 }
 
-/// Whose claims count.
+/// Which claims are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counted {
+pub enum ClaimScope {
     /// Everybody's: for planners, which keep out of each other's way.
     All,
     /// What has passed: for the applier, which decides on one plan after the other.
@@ -56,7 +56,7 @@ pub struct Claim {
     pub ports: Vec<u16>,
     /// Its devices and cores.
     pub devices: DevicesHeld,
-    /// Allocations of the node that end before it begins. Their room is its own once they have ended; as long as a state
+    /// Allocations of the node that end before it begins. Their capacity is its own once they have ended; as long as a state
     /// shows them, it is counted for them.
     pub after: Vec<AllocId>,
 }
@@ -76,20 +76,20 @@ impl Claim {
 
 /// What is claimed of one node, beside what a state shows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Claimed {
-    /// Room.
+pub struct ClaimedResources {
+    /// Cpu, memory and disk.
     pub resources: Resources,
     /// Ports.
     pub ports: Vec<u16>,
     /// Devices and cores.
     pub devices: DevicesHeld,
-    /// Of whose room it already is that nobody adds.
+    /// Of whose capacity it already is that nobody adds.
     pub inherited: Inherited,
 }
 
-impl Claimed {
+impl ClaimedResources {
     /// Adds what one more placement takes, of which `share` is counted.
-    pub fn add(&mut self, share: RoomShare, ports: &[u16], devices: &DevicesHeld) {
+    pub fn add(&mut self, share: SuccessorShare, ports: &[u16], devices: &DevicesHeld) {
         self.resources = self.resources.plus(share.added);
         self.ports.extend_from_slice(ports);
         self.devices.add(devices);
@@ -101,7 +101,7 @@ impl Claimed {
 #[derive(Debug)]
 struct NodeClaim {
     ticket: Ticket,
-    /// Room of those without predecessors.
+    /// Capacity of those without predecessors.
     resources: Resources,
     ports: Vec<u16>,
     devices: DevicesHeld,
@@ -131,7 +131,7 @@ impl NodeClaim {
         }
     }
 
-    fn add_to(&self, sum: &mut Claimed, store: &Store, node: NodeId) {
+    fn add_to(&self, sum: &mut ClaimedResources, store: &Store, node: NodeId) {
         sum.resources = sum.resources.plus(self.resources);
         sum.ports.extend_from_slice(&self.ports);
         sum.devices.add(&self.devices);
@@ -153,7 +153,7 @@ const CHANGES_MAX: usize = 1 << 16;
 /// All claims of plans that are on their way into the store.
 #[derive(Debug, Default)]
 pub struct Claims {
-    tickets: BTreeMap<Ticket, Open>,
+    tickets: BTreeMap<Ticket, TicketClaims>,
     /// At most one for each ticket.
     by_node: HashMap<NodeId, Vec<NodeClaim>>,
     next: u64,
@@ -161,12 +161,12 @@ pub struct Claims {
     /// The nodes of which claims were added or given back, the latest [`CHANGES_MAX`] of them.
     changes: VecDeque<NodeId>,
     changes_end: u64,
-    freed: Freed,
+    freed: FreedClaims,
 }
 
 /// What was claimed and did not come true: whoever was refused for its sake may have it now.
 #[derive(Debug, Default)]
-pub struct Freed {
+pub struct FreedClaims {
     /// The node.
     pub nodes: BTreeSet<NodeId>,
     /// Of which namespaces it was.
@@ -174,8 +174,8 @@ pub struct Freed {
 }
 
 #[derive(Debug)]
-struct Open {
-    holder: Holder,
+struct TicketClaims {
+    holder: ClaimHolder,
     /// Among those that have passed; entries are applied in this order.
     order: Option<u64>,
     nodes: Vec<NodeId>,
@@ -186,24 +186,24 @@ struct Open {
     is_refused: bool,
 }
 
-impl Open {
+impl TicketClaims {
     /// Whether it counts beside a state at `index`.
-    fn counts(&self, index: Index, counted: Counted) -> bool {
+    fn counts(&self, index: Index, counted: ClaimScope) -> bool {
         match self.holder {
-            Holder::Planner => counted == Counted::All,
-            Holder::Applier => true,
-            Holder::Entry(at) => at > index,
+            ClaimHolder::Planner => counted == ClaimScope::All,
+            ClaimHolder::Applier => true,
+            ClaimHolder::Entry(at) => at > index,
         }
     }
 
-    /// Predecessors leave their room in this order.
+    /// Predecessors leave their capacity in this order.
     fn rank(&self) -> u64 {
         self.order.unwrap_or(u64::MAX)
     }
 }
 
 impl Claims {
-    /// Takes room for a plan of a job of a namespace.
+    /// Takes capacity for a plan of a job of a namespace.
     pub fn add(&mut self, namespace: &Arc<str>, claims: impl IntoIterator<Item = Claim>) -> Ticket {
         self.next += 1;
         let ticket = Ticket(self.next);
@@ -227,28 +227,28 @@ impl Claims {
                 self.note_change(node);
             }
         }
-        let (holder, namespace) = (Holder::Planner, namespace.clone());
-        let open = Open { holder, order: None, nodes, namespace, usage, is_refused: false };
+        let (holder, namespace) = (ClaimHolder::Planner, namespace.clone());
+        let open = TicketClaims { holder, order: None, nodes, namespace, usage, is_refused: false };
         self.tickets.insert(ticket, open);
         ticket
     }
 
-    /// Whether a plan takes room or ports of a state that others have claimed since it was made: it will be refused.
+    /// Whether a plan takes capacity or ports of a state that others have claimed since it was made: it will be refused.
     pub fn overdraw(&self, ticket: Ticket, store: &Store) -> bool {
         let nodes = self.tickets.get(&ticket).into_iter().flat_map(|open| &open.nodes);
         let mut rows = nodes.filter_map(|node| Some(store.node(*node)?.1));
         rows.any(|row| {
-            let Claimed { resources, mut ports, .. } = self.of_node(row.id, store, Counted::All);
+            let ClaimedResources { resources, mut ports, .. } = self.of_node(row.id, store, ClaimScope::All);
             ports.sort_unstable();
             resources.exceeds(row.free()).is_some() || ports.windows(2).any(|pair| pair[0] == pair[1])
         })
     }
 
     /// What plans add to what namespaces hold that a state does not show.
-    pub fn pledges(&self, store: &Store, counted: Counted) -> Pledges {
+    pub fn pledges(&self, store: &Store, counted: ClaimScope) -> Pledges {
         let mut pledges = Pledges::default();
         let open = self.tickets.iter().filter(|(_, open)| open.counts(store.index(), counted));
-        let mut open: Vec<(&Ticket, &Open)> = open.collect();
+        let mut open: Vec<(&Ticket, &TicketClaims)> = open.collect();
         open.sort_by_key(|(_, open)| open.rank());
         for (ticket, open) in open {
             pledges.add(&open.namespace, &open.usage);
@@ -259,27 +259,32 @@ impl Claims {
         pledges
     }
 
-    fn successors<'a>(&'a self, ticket: Ticket, open: &'a Open) -> impl Iterator<Item = &'a Successor> {
+    fn successors<'a>(
+        &'a self,
+        ticket: Ticket,
+        open: &'a TicketClaims,
+    ) -> impl Iterator<Item = &'a Successor> {
         let claims = open.nodes.iter().filter_map(|node| self.by_node.get(node)).flatten();
         claims.filter(move |claim| claim.ticket == ticket).flat_map(|claim| &claim.successors)
     }
 
     /// Who holds a claim; none once it is settled or released.
-    pub fn holder(&self, ticket: Ticket) -> Option<Holder> {
+    pub fn holder(&self, ticket: Ticket) -> Option<ClaimHolder> {
         self.tickets.get(&ticket).map(|open| open.holder)
     }
 
     /// All that a planner claimed has passed: it is the applier's. Whether the ledger knows of it.
     pub fn pass(&mut self, ticket: Ticket) -> bool {
-        let Some(open) = self.tickets.get_mut(&ticket).filter(|open| open.holder == Holder::Planner) else {
+        let Some(open) = self.tickets.get_mut(&ticket).filter(|open| open.holder == ClaimHolder::Planner)
+        else {
             return false;
         };
         self.passed += 1;
-        (open.holder, open.order) = (Holder::Applier, Some(self.passed));
+        (open.holder, open.order) = (ClaimHolder::Applier, Some(self.passed));
         true
     }
 
-    /// What a planner claimed has passed in part, or goes into several entries: these claims take the place of its own,
+    /// What a planner claimed has passed in part, or goes into several entries: these claims replace its own,
     /// and are the applier's. What was refused is free at once.
     pub fn pass_parts<C: IntoIterator<Item = Claim>>(
         &mut self,
@@ -299,27 +304,27 @@ impl Claims {
     /// The entry of this index carries it: a state at or after it shows what was claimed.
     pub fn proposed(&mut self, ticket: Ticket, index: Index) {
         if let Some(open) = self.tickets.get_mut(&ticket) {
-            open.holder = Holder::Entry(index);
+            open.holder = ClaimHolder::Entry(index);
         }
     }
 
     /// The state refused a plan of this entry: what it claimed is free once the entry shows.
     pub fn refused(&mut self, index: Index) {
-        let of_entry = self.tickets.values_mut().filter(|open| open.holder == Holder::Entry(index));
+        let of_entry = self.tickets.values_mut().filter(|open| open.holder == ClaimHolder::Entry(index));
         of_entry.for_each(|open| open.is_refused = true);
     }
 
     /// The entry is not in the log: nobody holds what it carried.
     pub fn not_written(&mut self, index: Index) {
-        self.release_all(|holder| holder == Holder::Entry(index));
+        self.release_all(|holder| holder == ClaimHolder::Entry(index));
     }
 
     /// A leadership has ended, and with it all that it passed. Planners' claims stay until their plans come.
     pub fn end_term(&mut self) {
-        self.release_all(|holder| holder != Holder::Planner);
+        self.release_all(|holder| holder != ClaimHolder::Planner);
     }
 
-    fn release_all(&mut self, which: impl Fn(Holder) -> bool) {
+    fn release_all(&mut self, which: impl Fn(ClaimHolder) -> bool) {
         let tickets = self.tickets.iter().filter(|(_, open)| which(open.holder));
         let tickets: Vec<Ticket> = tickets.map(|(ticket, _)| *ticket).collect();
         tickets.into_iter().for_each(|ticket| drop(self.release(ticket)));
@@ -327,12 +332,12 @@ impl Claims {
 
     /// Nothing of a planner's plan is committed; claims that it holds no more are left alone.
     pub fn discard(&mut self, ticket: Ticket) {
-        if self.holder(ticket) == Some(Holder::Planner) {
+        if self.holder(ticket) == Some(ClaimHolder::Planner) {
             self.release(ticket);
         }
     }
 
-    /// Nothing of it is committed, whoever holds it. Returns the nodes on which room is free again.
+    /// Nothing of it is committed, whoever holds it. Returns the nodes on which capacity is free again.
     pub fn release(&mut self, ticket: Ticket) -> Vec<NodeId> {
         let Some(open) = self.forget(ticket) else { return Vec::new() };
         self.free(&open);
@@ -340,11 +345,11 @@ impl Claims {
     }
 
     /// What was freed since this was asked last.
-    pub fn take_freed(&mut self) -> Freed {
+    pub fn take_freed(&mut self) -> FreedClaims {
         std::mem::take(&mut self.freed)
     }
 
-    fn free(&mut self, open: &Open) {
+    fn free(&mut self, open: &TicketClaims) {
         open.nodes.iter().for_each(|node| self.note_change(*node));
         self.freed.nodes.extend(&open.nodes);
         if !open.nodes.is_empty() && !self.freed.namespaces.contains(&open.namespace) {
@@ -352,7 +357,7 @@ impl Claims {
         }
     }
 
-    fn forget(&mut self, ticket: Ticket) -> Option<Open> {
+    fn forget(&mut self, ticket: Ticket) -> Option<TicketClaims> {
         let open = self.tickets.remove(&ticket)?;
         for node in &open.nodes {
             if let Some(claims) = self.by_node.get_mut(node) {
@@ -367,7 +372,7 @@ impl Claims {
 
     /// Drops claims that every state at or after `index` shows.
     pub fn settle(&mut self, index: Index) {
-        let is_shown = |open: &Open| matches!(open.holder, Holder::Entry(at) if at <= index);
+        let is_shown = |open: &TicketClaims| matches!(open.holder, ClaimHolder::Entry(at) if at <= index);
         let settled = self.tickets.iter().filter(|(_, open)| is_shown(open));
         let settled: Vec<Ticket> = settled.map(|(ticket, _)| *ticket).collect();
         for ticket in settled {
@@ -378,8 +383,8 @@ impl Claims {
     }
 
     /// What is claimed of a node beside what a state shows.
-    pub fn of_node(&self, node: NodeId, store: &Store, counted: Counted) -> Claimed {
-        let mut sum = Claimed::default();
+    pub fn of_node(&self, node: NodeId, store: &Store, counted: ClaimScope) -> ClaimedResources {
+        let mut sum = ClaimedResources::default();
         let claims = self.by_node.get(&node).map_or(&[][..], Vec::as_slice);
         let open = |claim: &NodeClaim| self.tickets.get(&claim.ticket);
         let counts = |claim: &&NodeClaim| open(claim).is_some_and(|o| o.counts(store.index(), counted));
@@ -388,7 +393,7 @@ impl Claims {
             return sum;
         }
         let mut in_order: Vec<&NodeClaim> = claims.iter().filter(counts).collect();
-        in_order.sort_by_key(|claim| open(claim).map(Open::rank));
+        in_order.sort_by_key(|claim| open(claim).map(TicketClaims::rank));
         in_order.into_iter().for_each(|claim| claim.add_to(&mut sum, store, node));
         sum
     }

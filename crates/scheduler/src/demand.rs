@@ -50,7 +50,7 @@ impl Demand {
             || constraints_of(job, group).any(|constraint| is_distinct(constraint.operator))
     }
 
-    /// Whether a node can run it at all, room aside.
+    /// Whether a node can run it at all, capacity aside.
     pub fn accepts(&self, node: &Node) -> bool {
         self.filters.check(node).is_ok()
     }

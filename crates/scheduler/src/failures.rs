@@ -40,9 +40,9 @@ pub(crate) fn reason(store: &Store, why: String) -> Funnel {
 /// were refused alike once.
 pub(crate) fn bounded(failures: Vec<GroupFailure>) -> Vec<GroupFailure> {
     let (mut left, mut left_in_memory) = (REASONS_BYTES_MAX, REASONS_MEMORY_BYTES_MAX);
-    let mut told: BTreeMap<Arc<Funnel>, Arc<Funnel>> = BTreeMap::new();
+    let mut shared: BTreeMap<Arc<Funnel>, Arc<Funnel>> = BTreeMap::new();
     let failures = failures.into_iter().map(|failure| {
-        let (funnel, memory) = match told.get(&failure.funnel) {
+        let (funnel, memory) = match shared.get(&failure.funnel) {
             Some(known) => (known.clone(), 0),
             None => {
                 let funnel = Arc::new(with_few_reasons(&failure.funnel));
@@ -56,7 +56,7 @@ pub(crate) fn bounded(failures: Vec<GroupFailure>) -> Vec<GroupFailure> {
         }
         left -= bytes;
         left_in_memory -= memory;
-        told.insert(failure.funnel, funnel.clone());
+        shared.insert(failure.funnel, funnel.clone());
         GroupFailure { funnel, ..failure }
     });
     failures.collect()

@@ -23,8 +23,11 @@ pub mod reconcile;
 pub mod scores;
 
 pub use budget::{Budget, Cancelled, PLACEMENTS_PER_PLAN_MAX, STEPS_PER_PLAN_MAX};
-pub use claims::{Claim, Claimed, Claims, Counted, Freed, Holder, Inherited, Ledger, RoomShare, Ticket};
+pub use claims::{
+    Claim, ClaimHolder, ClaimScope, ClaimedResources, Claims, FreedClaims, Inherited, Ledger, SuccessorShare,
+    Ticket,
+};
 pub use demand::Demand;
-pub use plan::{Plan, PlannedNext};
+pub use plan::{FollowUpEval, Plan};
 pub use planner::Planner;
 pub use property::{Property, resolve};

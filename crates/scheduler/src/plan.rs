@@ -26,7 +26,7 @@ pub struct Plan {
     pub all_at_once: bool,
     /// What each new allocation holds, in the order of `placements`.
     pub holds: Vec<Usage>,
-    /// What each adds to what its node holds: less where predecessors leave it room.
+    /// What each adds to what its node holds: less where predecessors leave it capacity.
     pub charges: Vec<Resources>,
     /// What the new allocations add to what their namespace holds; counted only where quotas are.
     pub pledge: Usage,
@@ -41,14 +41,14 @@ pub struct Plan {
     /// The deployment to make for the job's version.
     pub deployment: Option<Box<NewDeployment>>,
     /// Evaluations to make for what is left to be done.
-    pub next: Vec<PlannedNext>,
+    pub next: Vec<FollowUpEval>,
     /// The budget did not reach for all of it: once this is committed, the evaluation is to be planned again.
     pub more: bool,
 }
 
 /// An evaluation to be made; whoever commits the plan gives it an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PlannedNext {
+pub struct FollowUpEval {
     /// Blocked, or pending with a time before which it must not run.
     pub status: EvalStatus,
     /// Why it is made.

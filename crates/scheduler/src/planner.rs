@@ -1,8 +1,8 @@
 //! One planner: follows the state, and answers evaluations with plans.
 
-mod at_work;
 mod gang;
 mod learning;
+mod plan_builder;
 mod quotas;
 
 use std::collections::HashSet;
@@ -21,14 +21,14 @@ use berth_model::{
 
 use crate::{
     budget::{Budget, Cancelled, Meter},
-    claims::{Claims, Counted},
+    claims::{ClaimScope, Claims},
     failures::bounded,
     fairness::{Headroom, Pledges},
     place::{Columns, Evictable, Preemptor, RequirementsCache},
-    plan::{Plan, PlannedNext},
-    reconcile::{Changes, Wanted, reconcile, staying},
+    plan::{FollowUpEval, Plan},
+    reconcile::{JobChanges, MissingAllocs, reconcile, staying},
 };
-use at_work::AtWork;
+use plan_builder::PlanBuilder;
 
 /// Plans one evaluation after the other. Keeps scored structures between them, which follow what changed.
 #[derive(Debug, Default)]
@@ -57,8 +57,11 @@ impl Planner {
         if !std::mem::replace(&mut self.follows, true) {
             self.recall(store);
         }
-        self.pledges =
-            if store.quotas().is_empty() { Pledges::default() } else { claims.pledges(store, Counted::All) };
+        self.pledges = if store.quotas().is_empty() {
+            Pledges::default()
+        } else {
+            claims.pledges(store, ClaimScope::All)
+        };
     }
 
     /// What agents saw last, for the next plan: it decides only who stays of two that run where one should.
@@ -118,15 +121,16 @@ impl Planner {
         plan.all_at_once = row.job().all_at_once;
         let changes = reconcile(store, &observed, row, (now, self.awaited_until), &mut meter)?;
         drop(observed);
-        let Changes { stops, updates, wanted, retry_at, lost_at, stagger_until, more, deployment } = changes;
+        let JobChanges { stops, updates, missing, retry_at, lost_at, stagger_until, more, deployment } =
+            changes;
         (plan.stops, plan.updates, plan.more) = (stops, updates, more);
         plan.deployment = (!deployment.is_empty()).then(|| Box::new(new_deployment(deployment, seed)));
         if eval.trigger == Trigger::JobRegister {
-            self.learn(store, row, &wanted);
+            self.learn(store, row, &missing);
         }
-        match self.too_many_at_once(store, row, &wanted, &meter) {
+        match self.too_many_at_once(store, row, &missing, &meter) {
             Some(failures) if plan.all_at_once => plan.failures = failures,
-            _ => self.place_wanted(store, row, &wanted, seed, &mut meter, &mut plan)?,
+            _ => self.place_missing(store, row, &missing, seed, &mut meter, &mut plan)?,
         }
         if plan.all_at_once {
             self.place_all_or_nothing(store, &mut plan);
@@ -138,29 +142,29 @@ impl Planner {
         Ok(plan)
     }
 
-    fn place_wanted(
+    fn place_missing(
         &mut self,
         store: &Store,
         row: &JobRow,
-        wanted: &[Wanted],
+        missing: &[MissingAllocs],
         seed: u64,
         meter: &mut Meter<'_>,
         plan: &mut Plan,
     ) -> Result<(), Cancelled> {
-        let mut at_work = AtWork {
+        let mut builder = PlanBuilder {
             store,
             row,
             seed,
             ids: IdSeed::new(seed),
             ending: ending(store, row, &plan.stops),
-            there: staying(store, row, row.job(), &plan.stops),
+            peers: staying(store, row, row.job(), &plan.stops),
             headroom: Headroom::of(store, &row.key.namespace, &self.pledges),
-            fresh_left: fresh_left(wanted, meter),
+            fresh_left: fresh_left(missing, meter),
         };
         let mut preemptor = Preemptor::of(store, row.job(), &mut self.evictable);
-        for wanted in wanted {
+        for missing in missing {
             let (columns, requirements) = (&mut self.columns, &mut self.requirements);
-            at_work.place_group(columns, requirements, preemptor.as_mut(), wanted, meter, plan)?;
+            builder.place_group(columns, requirements, preemptor.as_mut(), missing, meter, plan)?;
         }
         plan.stops.extend(preemptor.into_iter().flat_map(|preemptor| preemptor.stops));
         Ok(())
@@ -168,21 +172,21 @@ impl Planner {
 }
 
 /// Placements that replace nobody: what the budget leaves beside those that do, whose predecessors are being stopped.
-fn fresh_left(wanted: &[Wanted], meter: &Meter<'_>) -> usize {
-    let replacing: usize = wanted.iter().map(|wanted| wanted.successors().count()).sum();
+fn fresh_left(missing: &[MissingAllocs], meter: &Meter<'_>) -> usize {
+    let replacing: usize = missing.iter().map(|missing| missing.successors().count()).sum();
     meter.budget().placements.saturating_sub(replacing)
 }
 
 /// The job's allocations that live, are to end and have something to leave, by node.
-fn ending(store: &Store, row: &JobRow, stops: &[Stop]) -> crate::place::Ending {
+fn ending(store: &Store, row: &JobRow, stops: &[Stop]) -> crate::place::EndingAllocs {
     let stopped: HashSet<AllocId> = stops.iter().map(|stop| stop.alloc).collect();
-    let mut ending = crate::place::Ending::new();
+    let mut ending = crate::place::EndingAllocs::new();
     for slot in store.jobs().allocs(row) {
         let Some(alloc) = store.allocs().row(slot).filter(|alloc| !alloc.is_terminal()) else { continue };
-        if alloc.is_wanted() && !stopped.contains(&alloc.id) {
+        if alloc.is_desired() && !stopped.contains(&alloc.id) {
             continue;
         }
-        let room = store.room_to_promise(slot);
+        let room = store.resources_to_promise(slot);
         let has_more =
             || store.allocs().extra(slot).is_some_and(|extra| !extra.ports.is_empty() || extra.has_devices());
         if room != Resources::ZERO || has_more() {
@@ -204,12 +208,12 @@ fn next_evals(
     retry_at: Option<Timestamp>,
     lost_at: Option<Timestamp>,
     stagger_until: Option<Timestamp>,
-) -> Vec<PlannedNext> {
-    let later = |trigger| move |wait_until| PlannedNext { status: EvalStatus::Pending, trigger, wait_until };
+) -> Vec<FollowUpEval> {
+    let later = |trigger| move |wait_until| FollowUpEval { status: EvalStatus::Pending, trigger, wait_until };
     let retry = retry_at.map(later(Trigger::RetryFailedAlloc));
     let lost = lost_at.map(later(Trigger::DisconnectTimeout));
     let stagger = stagger_until.map(later(Trigger::DeploymentWatcher));
-    let blocked = (!plan.failures.is_empty()).then_some(PlannedNext {
+    let blocked = (!plan.failures.is_empty()).then_some(FollowUpEval {
         status: EvalStatus::Blocked,
         trigger: Trigger::QueuedAllocs,
         wait_until: Timestamp::default(),

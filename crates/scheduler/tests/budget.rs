@@ -124,7 +124,7 @@ fn an_evaluation_goes_on_in_the_next_plan() {
     // What is stopped to be replaced is replaced by the same plan.
     let eval = register(&mut store, job(JobType::Service, 3, 9, 20));
     assert_eq!(run(&mut store, &eval, &budget), [(10, 10), (10, 10), (7, 7)]);
-    let wanted = || store.allocs().iter().filter(|(_, row)| row.is_wanted());
+    let wanted = || store.allocs().iter().filter(|(_, row)| row.is_desired());
     assert_eq!(wanted().count(), 27);
     let replaces = |slot| store.allocs().extra(slot).and_then(|extra| extra.previous).is_some();
     assert!(wanted().all(|(slot, _)| replaces(slot)), "each knows whom it replaces");

@@ -76,7 +76,7 @@ impl World {
     }
 
     fn allocs(&self) -> Vec<(AllocSlot, AllocRow)> {
-        let rows = self.store.allocs().iter().filter(|(_, row)| row.is_wanted());
+        let rows = self.store.allocs().iter().filter(|(_, row)| row.is_desired());
         rows.map(|(slot, row)| (slot, *row)).collect()
     }
 

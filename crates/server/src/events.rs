@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use berth_model::{AllocId, Index, event::Event, store::AllocSlot};
+use berth_model::{AllocId, Index, event::StateChange, store::AllocSlot};
 use tokio::sync::Notify;
 
 pub use self::object::{AllocObject, DeploymentJob, EventObject, JobObject};
@@ -33,7 +33,7 @@ const EASED_LOOKS: usize = 6;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// In the log: exact and resumable.
-    Logged(Event),
+    Logged(StateChange),
     /// Observed by an agent: the latest value, at least once.
     Observed(AllocSlot, AllocId),
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use berth_api::LogFeed;
-use berth_controller::{ServerId, Versions};
+use berth_controller::{EntryVersions, ServerId};
 use berth_model::{
     command::{ENTRY_VERSION, ENTRY_VERSION_MIN},
     node::NodeStatus,
@@ -240,7 +240,7 @@ impl Server {
         cluster.set_engine(engine.clone());
         relay.begin(cluster.clone());
         let (entries, held_by) = replication.entries_known();
-        shared.events.restart_after(observer.begin(Versions { entries, held_by }));
+        shared.events.restart_after(observer.begin(EntryVersions { entries, held_by }));
         let is_alone = replication.is_leader() && replication.members().voters().count() == 1;
         let (http_listener, agent_listener) = ports.listen(&shared, failed.clone(), is_alone).await?;
         listeners.extend(bootstrap.begin(&cluster, &stopped));

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use berth_replication::disk::{Begun, Disk, DiskFile, DiskSpace, Hold, InUse, memory::MemoryDisk};
+use berth_replication::disk::{Disk, DiskFile, DiskSpace, InUse, LockHold, PreparedFile, memory::MemoryDisk};
 
 use crate::{bugs::Bug, random::Random};
 
@@ -143,11 +143,11 @@ impl Disk for SimDisk {
         self.memory.space(dir)
     }
 
-    fn hold(&self, dir: &Path) -> io::Result<Result<Hold, InUse>> {
+    fn hold(&self, dir: &Path) -> io::Result<Result<LockHold, InUse>> {
         self.memory.hold(dir)
     }
 
-    fn begin(&self, work: Begun) -> Option<Begun> {
+    fn begin(&self, work: PreparedFile) -> Option<PreparedFile> {
         self.memory.begin(work)
     }
 

@@ -4,10 +4,11 @@
 //! - `executor` polls tasks in an order drawn from the seed; `network`, [`bugs`] and `disk` are what goes wrong.
 //! - `server` and `node` do what a server and an agent do around their pure parts.
 //! - `invariants` holds the rules, a file each; `truth` is what they look at.
-//! - [`reached`] counts the states of jobs' lives that were met with.
+//! - [`coverage`] counts the states of jobs' lives that were met with.
 //! - [`world`] runs one simulation.
 
 pub mod bugs;
+pub mod coverage;
 mod disk;
 mod executor;
 mod faults;
@@ -17,7 +18,6 @@ mod network;
 mod node;
 mod operations;
 mod random;
-pub mod reached;
 mod server;
 mod servers;
 mod truth;

@@ -10,7 +10,7 @@ use std::{
 
 use berth_sim::{
     bugs::Bug,
-    many::{self, Least, Summary},
+    many::{self, RunMinimum, Summary},
     world::{self, Report, Settings},
 };
 use clap::Parser;
@@ -123,7 +123,7 @@ fn run_many(settings: &Settings, seeds: Range<u64>, threads: usize) -> bool {
         simulated_ns as f64 / 1e9,
         violations.len()
     );
-    if let Some(Least { simulated_ns, commands, faults }) = least {
+    if let Some(RunMinimum { simulated_ns, commands, faults }) = least {
         let seconds = simulated_ns as f64 / 1e9;
         println!("each at least {seconds:.1} simulated seconds, {commands} commands and {faults} faults");
     }
@@ -142,8 +142,8 @@ fn run_many(settings: &Settings, seeds: Range<u64>, threads: usize) -> bool {
         println!("seed {seed}: {what}");
         println!("  cargo run --release -p berth-sim -- --seed {seed} --servers {}", settings.servers);
     }
-    for (seed, Least { simulated_ns, commands, faults }) in &short {
-        let (seconds, wanted) = (*simulated_ns as f64 / 1e9, Least::WANTED);
+    for (seed, RunMinimum { simulated_ns, commands, faults }) in &short {
+        let (seconds, wanted) = (*simulated_ns as f64 / 1e9, RunMinimum::WANTED);
         println!(
             "seed {seed} is too short: {seconds:.1} simulated seconds, {commands} commands and {faults} faults, where {:.0}, {} \
              and {} are wanted",

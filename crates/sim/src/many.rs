@@ -20,23 +20,23 @@ use crate::{
 pub struct Summary {
     /// How many were run.
     pub runs: u64,
-    /// Added up.
+    /// Sums over all runs.
     pub counts: Counts,
     /// Seeds that broke a rule, in order, and which.
     pub violations: Vec<(u64, String)>,
     /// Added up, in nanoseconds.
     pub simulated_ns: u64,
     /// The least that one of them had.
-    pub least: Option<Least>,
+    pub least: Option<RunMinimum>,
     /// How long after people had stopped asking everything was as it should be, in nanoseconds, and in which seed.
     pub settled: Vec<(u64, u64)>,
-    /// Seeds that broke no rule and had less than [`Least::WANTED`], in order, and what they had.
-    pub short: Vec<(u64, Least)>,
+    /// Seeds that broke no rule and had less than [`RunMinimum::WANTED`], in order, and what they had.
+    pub short: Vec<(u64, RunMinimum)>,
 }
 
 /// What a simulation is measured by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Least {
+pub struct RunMinimum {
     /// How long it was, in simulated nanoseconds.
     pub simulated_ns: u64,
     /// Commands that were applied.
@@ -45,7 +45,7 @@ pub struct Least {
     pub faults: u64,
 }
 
-impl Least {
+impl RunMinimum {
     /// What a simulation is to have: one with less proves little.
     pub const WANTED: Self = Self { simulated_ns: 60_000_000_000, commands: COMMANDS_MIN as u64, faults: 10 };
 
@@ -70,7 +70,7 @@ impl Least {
 
 impl Summary {
     /// What a simulation had; `to_its_end` when nothing has cut it short.
-    fn note(&mut self, seed: u64, had: Least, to_its_end: bool) {
+    fn note(&mut self, seed: u64, had: RunMinimum, to_its_end: bool) {
         self.least = Some(self.least.map_or(had, |before| before.and(had)));
         if to_its_end && !had.is_enough() {
             self.short.push((seed, had));
@@ -110,7 +110,7 @@ fn run_until(
             summary.runs += 1;
             let violation = match outcome {
                 Ok(report) => {
-                    let least = Least::of(&report);
+                    let least = RunMinimum::of(&report);
                     summary.note(seed, least, report.violation.is_none() && settings.without.is_empty());
                     summary.simulated_ns += report.simulated_ns;
                     summary.settled.extend(report.settled_ns.map(|settled_ns| (settled_ns, seed)));
@@ -141,13 +141,13 @@ mod tests {
 
     #[test]
     fn a_simulation_with_too_few_of_anything_is_not_enough() {
-        let Least { simulated_ns, commands, faults } = Least::WANTED;
-        assert!(Least::WANTED.is_enough());
-        assert!(Least { commands: commands + 1, ..Least::WANTED }.is_enough());
+        let RunMinimum { simulated_ns, commands, faults } = RunMinimum::WANTED;
+        assert!(RunMinimum::WANTED.is_enough());
+        assert!(RunMinimum { commands: commands + 1, ..RunMinimum::WANTED }.is_enough());
         for less in [
-            Least { simulated_ns: simulated_ns - 1, ..Least::WANTED },
-            Least { commands: commands - 1, ..Least::WANTED },
-            Least { faults: faults - 1, ..Least::WANTED },
+            RunMinimum { simulated_ns: simulated_ns - 1, ..RunMinimum::WANTED },
+            RunMinimum { commands: commands - 1, ..RunMinimum::WANTED },
+            RunMinimum { faults: faults - 1, ..RunMinimum::WANTED },
         ] {
             assert!(!less.is_enough(), "{less:?}");
         }
@@ -157,10 +157,10 @@ mod tests {
     #[test]
     fn a_seed_that_was_too_short_is_named() {
         let mut summary = Summary::default();
-        let few = Least { faults: 3, ..Least::WANTED };
+        let few = RunMinimum { faults: 3, ..RunMinimum::WANTED };
         summary.note(7, few, true);
         summary.note(8, few, false);
-        summary.note(9, Least::WANTED, true);
+        summary.note(9, RunMinimum::WANTED, true);
         assert_eq!(summary.short, [(7, few)], "one that has broken a rule ended before its time");
         assert_eq!(summary.least, Some(few));
     }

@@ -49,29 +49,29 @@ pub type Direction = (Host, Host);
 
 /// All connections. A clone is the same network.
 #[derive(Clone)]
-pub struct Network(Arc<Mutex<Inner>>);
+pub struct Network(Arc<Mutex<NetworkState>>);
 
-struct Inner {
+struct NetworkState {
     random: Random,
-    links: BTreeMap<u64, Link>,
+    links: BTreeMap<u64, Connection>,
     opened: u64,
     /// Frames from the first to the second do not arrive, for so many reasons.
     blocked: BTreeMap<Direction, u32>,
-    listeners: BTreeMap<Host, VecDeque<End>>,
+    listeners: BTreeMap<Host, VecDeque<ConnectionEnd>>,
     accepting: BTreeMap<Host, Option<Waker>>,
 }
 
-struct Link {
+struct Connection {
     hosts: [Host; 2],
     /// On their way to each side.
-    ways: [Way; 2],
+    queues: [FrameQueue; 2],
     broken: bool,
     /// The machine of one side is gone, and nobody informs the other.
     silent: bool,
 }
 
 #[derive(Default)]
-struct Way {
+struct FrameQueue {
     frames: VecDeque<(u64, Bytes)>,
     reader: Option<Waker>,
     /// No more will be sent.
@@ -81,7 +81,7 @@ struct Way {
 impl Network {
     /// A network without troubles.
     pub fn new(random: Random) -> Self {
-        Self(Arc::new(Mutex::new(Inner {
+        Self(Arc::new(Mutex::new(NetworkState {
             random,
             links: BTreeMap::new(),
             opened: 0,
@@ -91,7 +91,7 @@ impl Network {
         })))
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, NetworkState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -109,7 +109,7 @@ impl Network {
     pub fn crash(&self, host: Host) {
         let (gone, wakers) = {
             let mut inner = self.inner();
-            let is_heard = |link: &Link| link.hosts.contains(&host) && !link.silent;
+            let is_heard = |link: &Connection| link.hosts.contains(&host) && !link.silent;
             (inner.listeners.remove(&host), inner.break_links(is_heard))
         };
         drop(gone);
@@ -129,7 +129,7 @@ impl Network {
     }
 
     /// Dials a host that listens.
-    pub fn dial(&self, from: Host, to: Host) -> io::Result<End> {
+    pub fn dial(&self, from: Host, to: Host) -> io::Result<ConnectionEnd> {
         let mut inner = self.inner();
         let cut = inner.blocked.contains_key(&(from, to)) || inner.blocked.contains_key(&(to, from));
         if cut || !inner.listeners.contains_key(&to) {
@@ -137,9 +137,9 @@ impl Network {
         }
         inner.opened += 1;
         let link = inner.opened;
-        let ways = [Way::default(), Way::default()];
-        inner.links.insert(link, Link { hosts: [from, to], ways, broken: false, silent: false });
-        let end = |side| End { network: self.clone(), link, side };
+        let queues = [FrameQueue::default(), FrameQueue::default()];
+        inner.links.insert(link, Connection { hosts: [from, to], queues, broken: false, silent: false });
+        let end = |side| ConnectionEnd { network: self.clone(), link, side };
         let (ours, theirs) = (end(0), end(1));
         inner.listeners.get_mut(&to).expect("it listens").push_back(theirs);
         let waker = inner.accepting.get_mut(&to).and_then(Option::take);
@@ -149,7 +149,7 @@ impl Network {
     }
 
     /// The next connection that somebody opens to a host.
-    pub async fn accept(&self, host: Host) -> End {
+    pub async fn accept(&self, host: Host) -> ConnectionEnd {
         poll_fn(|context| {
             let mut inner = self.inner();
             if let Some(end) = inner.listeners.get_mut(&host).and_then(VecDeque::pop_front) {
@@ -195,7 +195,7 @@ impl Network {
     }
 }
 
-impl Inner {
+impl NetworkState {
     /// Lifts one block; whether it was the last of its direction.
     fn lift(&mut self, direction: Direction) -> bool {
         let Some(reasons) = self.blocked.get_mut(&direction) else { return false };
@@ -209,22 +209,22 @@ impl Inner {
 
     /// These directions have just been opened.
     fn open(&mut self, opened: BTreeSet<Direction>) -> Vec<Waker> {
-        let crosses = |link: &Link| {
+        let crosses = |link: &Connection| {
             let [a, b] = link.hosts;
             opened.contains(&(a, b)) || opened.contains(&(b, a))
         };
         let doomed = self.random.percent(50);
         let mut wakers = if doomed { self.break_links(crosses) } else { Vec::new() };
-        let readers = self.links.values_mut().flat_map(|link| &mut link.ways);
-        wakers.extend(readers.filter_map(|way| way.reader.take()));
+        let readers = self.links.values_mut().flat_map(|link| &mut link.queues);
+        wakers.extend(readers.filter_map(|queue| queue.reader.take()));
         wakers
     }
 
-    fn break_links(&mut self, which: impl Fn(&Link) -> bool) -> Vec<Waker> {
+    fn break_links(&mut self, which: impl Fn(&Connection) -> bool) -> Vec<Waker> {
         let mut wakers = Vec::new();
         for link in self.links.values_mut().filter(|link| which(link)) {
             link.broken = true;
-            wakers.extend(link.ways.iter_mut().filter_map(|way| way.reader.take()));
+            wakers.extend(link.queues.iter_mut().filter_map(|queue| queue.reader.take()));
         }
         wakers
     }
@@ -236,13 +236,13 @@ impl Inner {
 }
 
 /// One side of a connection; the connection ends when it is dropped.
-pub struct End {
+pub struct ConnectionEnd {
     network: Network,
     link: u64,
     side: usize,
 }
 
-impl End {
+impl ConnectionEnd {
     /// Who is at the other side; none once the connection has ended.
     pub fn remote(&self) -> Option<Host> {
         self.network.inner().links.get(&self.link).map(|link| link.hosts[1 - self.side])
@@ -255,13 +255,13 @@ impl End {
         let Some(link) = inner.links.get_mut(&self.link).filter(|link| !link.broken) else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        let way = &mut link.ways[1 - self.side];
-        if way.closed || way.frames.len() >= FRAMES_MAX {
+        let queue = &mut link.queues[1 - self.side];
+        if queue.closed || queue.frames.len() >= FRAMES_MAX {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let behind_ns = way.frames.back().map_or(0, |(at_ns, _)| *at_ns);
-        way.frames.push_back((behind_ns.max(now_ns() + delay_ns), frame));
-        let waker = way.reader.take();
+        let behind_ns = queue.frames.back().map_or(0, |(at_ns, _)| *at_ns);
+        queue.frames.push_back((behind_ns.max(now_ns() + delay_ns), frame));
+        let waker = queue.reader.take();
         drop(inner);
         waker.into_iter().for_each(Waker::wake);
         Ok(())
@@ -270,7 +270,7 @@ impl End {
     /// Whether frames that are sent now may be on their way soon.
     pub fn has_room(&self) -> bool {
         let inner = self.network.inner();
-        inner.links.get(&self.link).is_none_or(|link| link.ways[1 - self.side].frames.len() < 64)
+        inner.links.get(&self.link).is_none_or(|link| link.queues[1 - self.side].frames.len() < 64)
     }
 
     /// The next frame; none at the end of the connection.
@@ -279,10 +279,10 @@ impl End {
         poll_fn(|context| {
             loop {
                 match self.next(context) {
-                    Next::Frame(frame) => return Poll::Ready(Some(frame)),
-                    Next::End => return Poll::Ready(None),
-                    Next::Nothing => return Poll::Pending,
-                    Next::At(at_ns) => {
+                    NextFrame::Frame(frame) => return Poll::Ready(Some(frame)),
+                    NextFrame::End => return Poll::Ready(None),
+                    NextFrame::Nothing => return Poll::Pending,
+                    NextFrame::At(at_ns) => {
                         let mut wait = sleep_until_ns(at_ns);
                         if Pin::new(&mut wait).poll(context).is_pending() {
                             sleep = Some(wait);
@@ -295,26 +295,28 @@ impl End {
         .await
     }
 
-    fn next(&self, context: &Context<'_>) -> Next {
+    fn next(&self, context: &Context<'_>) -> NextFrame {
         let mut inner = self.network.inner();
-        let Inner { links, blocked, .. } = &mut *inner;
-        let Some(link) = links.get_mut(&self.link).filter(|link| !link.broken) else { return Next::End };
+        let NetworkState { links, blocked, .. } = &mut *inner;
+        let Some(link) = links.get_mut(&self.link).filter(|link| !link.broken) else { return NextFrame::End };
         let direction = (link.hosts[1 - self.side], link.hosts[self.side]);
         let cut = link.silent || blocked.contains_key(&direction);
-        let way = &mut link.ways[self.side];
-        way.reader = Some(context.waker().clone());
-        match way.frames.front() {
-            _ if cut => Next::Nothing,
-            Some((at_ns, _)) if *at_ns > now_ns() => Next::At(*at_ns),
-            Some(_) => way.frames.pop_front().map_or(Next::Nothing, |(_, frame)| Next::Frame(frame)),
-            None if way.closed => Next::End,
-            None => Next::Nothing,
+        let queue = &mut link.queues[self.side];
+        queue.reader = Some(context.waker().clone());
+        match queue.frames.front() {
+            _ if cut => NextFrame::Nothing,
+            Some((at_ns, _)) if *at_ns > now_ns() => NextFrame::At(*at_ns),
+            Some(_) => {
+                queue.frames.pop_front().map_or(NextFrame::Nothing, |(_, frame)| NextFrame::Frame(frame))
+            }
+            None if queue.closed => NextFrame::End,
+            None => NextFrame::Nothing,
         }
     }
 }
 
 /// What the receiving side has.
-enum Next {
+enum NextFrame {
     Frame(Bytes),
     /// A frame that arrives then.
     At(u64),
@@ -322,13 +324,13 @@ enum Next {
     End,
 }
 
-impl Drop for End {
+impl Drop for ConnectionEnd {
     fn drop(&mut self) {
         let mut inner = self.network.inner();
         let Some(link) = inner.links.get_mut(&self.link) else { return };
-        link.ways[1 - self.side].closed = true;
-        let waker = link.ways[1 - self.side].reader.take();
-        if link.ways[self.side].closed {
+        link.queues[1 - self.side].closed = true;
+        let waker = link.queues[1 - self.side].reader.take();
+        if link.queues[self.side].closed {
             inner.links.remove(&self.link);
         }
         drop(inner);

@@ -6,18 +6,18 @@ use berth_model::{EvalId, Index, JobKey, command::Command};
 
 /// What somebody was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// It is in the log.
     Committed(Index),
     /// It is not, and never will be.
     NotWritten,
-    /// Nobody knows.
+    /// The outcome is unknown: it may be in the log.
     Unknown,
 }
 
 /// What somebody wants of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asks {
+pub struct JobRequest {
     /// The job.
     pub job: JobKey,
     /// Whether it is to run.
@@ -26,7 +26,7 @@ pub struct Asks {
     pub only_if: Option<Index>,
 }
 
-impl Asks {
+impl JobRequest {
     /// What commands ask for that somebody gives.
     pub fn of(commands: &[Command]) -> Option<Self> {
         commands.iter().find_map(|command| match command {
@@ -46,16 +46,16 @@ impl Asks {
 /// One request.
 #[derive(Debug, Clone)]
 pub struct Operation {
-    /// Counts them.
+    /// Sequence number of the request.
     pub number: u64,
     /// Names it in the log.
     pub eval: EvalId,
     /// In words, what it concerns.
     pub what: String,
     /// What it asks of a job; none where that is of no job, or changes nothing of whether it is to run.
-    pub asks: Option<Asks>,
+    pub asks: Option<JobRequest>,
     /// None while nobody has answered.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<RequestOutcome>,
 }
 
 impl fmt::Display for Operation {
@@ -70,7 +70,7 @@ pub struct Operations(pub Vec<Operation>);
 
 impl Operations {
     /// Somebody asks for something; its number.
-    pub fn begin(&mut self, eval: EvalId, what: String, asks: Option<Asks>) -> u64 {
+    pub fn begin(&mut self, eval: EvalId, what: String, asks: Option<JobRequest>) -> u64 {
         let number = self.0.len() as u64;
         self.0.push(Operation { number, eval, what, asks, outcome: None });
         number

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
     random::Random,
-    server::{Server, Standing},
+    server::{MemberRole, Server},
 };
 
 /// The present run of each, none while it is down. A clone is the same list.
@@ -35,7 +35,7 @@ impl Servers {
     }
 
     /// What a server is to the cluster, and who leads it; none while nobody does for sure.
-    pub fn standing(&self, id: u64) -> Option<(Standing, Server)> {
+    pub fn standing(&self, id: u64) -> Option<(MemberRole, Server)> {
         self.all().iter().flatten().find_map(|server| Some((server.standing(id)?, server.clone())))
     }
 

@@ -1,4 +1,4 @@
-//! What really happens, seen from outside: every part tells it here, and the invariants are checked here.
+//! What really happens, seen from outside: every part reports here, and the invariants are checked here.
 
 use std::{
     collections::BTreeMap,
@@ -8,20 +8,20 @@ use std::{
 };
 
 use berth_agent::lifecycle::TaskRef;
-use berth_controller::Fate;
+use berth_controller::EntryFailure;
 use berth_model::{
     AllocId, Index,
     command::{Command, Entry},
-    event::{Applied, Event as Change},
+    event::{AppliedEntry, StateChange},
     store::Store,
 };
 
 use crate::{
+    coverage,
     executor::now_ns,
     invariants::Invariants,
-    node::{Content, Process},
-    operations::{Operations, Outcome},
-    reached,
+    node::{MachineState, Process},
+    operations::{Operations, RequestOutcome},
 };
 
 /// Commands that each simulation writes: fewer find little.
@@ -34,7 +34,7 @@ const STORY_MAX: usize = 20_000;
 pub struct Violation {
     /// The name of the invariant.
     pub invariant: &'static str,
-    /// What was seen.
+    /// What violated it.
     pub what: String,
     /// When, in nanoseconds.
     pub at_ns: u64,
@@ -51,10 +51,10 @@ pub type Counts = BTreeMap<&'static str, u64>;
 
 /// Everything known. A clone is the same truth.
 #[derive(Clone)]
-pub struct Truth(Arc<Mutex<Facts>>);
+pub struct Truth(Arc<Mutex<Observations>>);
 
 /// What is known.
-pub struct Facts {
+pub struct Observations {
     /// The rules, and what they remember.
     pub invariants: Invariants,
     /// What people asked for.
@@ -71,7 +71,7 @@ pub struct Facts {
     pub died: Vec<usize>,
     /// What a person can follow.
     pub story: Vec<String>,
-    /// From when on it tells of entries too, in nanoseconds.
+    /// From when on it lists entries too, in nanoseconds.
     pub entries_from_ns: u64,
     /// Sums up all that happened, in order.
     pub digest: u64,
@@ -80,7 +80,7 @@ pub struct Facts {
 impl Truth {
     /// Nothing has happened yet.
     pub fn new(servers: usize) -> Self {
-        Self(Arc::new(Mutex::new(Facts {
+        Self(Arc::new(Mutex::new(Observations {
             invariants: Invariants::new(servers),
             operations: Operations::default(),
             acknowledged: Index::default(),
@@ -95,13 +95,13 @@ impl Truth {
     }
 
     /// All of it.
-    pub fn facts(&self) -> MutexGuard<'_, Facts> {
+    pub fn facts(&self) -> MutexGuard<'_, Observations> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Something that a person should know.
-    pub fn tell(&self, line: &str) {
-        self.facts().tell(line);
+    pub fn log_line(&self, line: &str) {
+        self.facts().log_line(line);
     }
 
     /// Something was seen that is counted.
@@ -132,31 +132,31 @@ impl Truth {
     }
 
     /// An entry was not applied.
-    pub fn not_applied(&self, server: usize, (term, index): (u64, Index), fate: &Fate) {
+    pub fn not_applied(&self, server: usize, (term, index): (u64, Index), fate: &EntryFailure) {
         let facts = &mut *self.facts();
         facts.count("entries not applied", 1);
-        facts.tell(&format!("server {}: entry {index} of term {term} ends as {fate:?}", server + 1));
-        if matches!(fate, Fate::NotWritten(_)) {
+        facts.log_line(&format!("server {}: entry {index} of term {term} ends as {fate:?}", server + 1));
+        if matches!(fate, EntryFailure::NotWritten(_)) {
             facts.invariants.on_not_written(term, index);
         }
     }
 
     /// A server applied entries.
-    pub fn applied(&self, server: usize, store: &Store, applied: &[Applied]) {
+    pub fn applied(&self, server: usize, store: &Store, applied: &[AppliedEntry]) {
         let facts = &mut *self.facts();
         facts.count("entries applied", applied.len() as u64);
         facts.mix(store.index().0);
         facts.mix(store.hash() as u64);
         let before = facts.invariants.history.len();
         let result = facts.invariants.on_applied(server, store, applied);
-        reached::count(&facts.invariants.history, before, &mut facts.counts);
+        coverage::count(&facts.invariants.history, before, &mut facts.counts);
         facts.judge(result);
     }
 
     /// A server took up a state from its disk or from another server.
     pub fn restored(&self, server: usize, store: &Store) {
         let facts = &mut *self.facts();
-        facts.tell(&format!("server {}: has read the state at index {}", server + 1, store.index()));
+        facts.log_line(&format!("server {}: has read the state at index {}", server + 1, store.index()));
         facts.mix(store.hash() as u64);
         let result = facts.invariants.on_restored(server, store);
         facts.judge(result);
@@ -166,7 +166,7 @@ impl Truth {
     pub fn leadership(&self, server: usize, term: u64, leader: bool) {
         let facts = &mut *self.facts();
         let what = if leader { "leads" } else { "does not lead" };
-        facts.tell(&format!("server {}: {what} in term {term}", server + 1));
+        facts.log_line(&format!("server {}: {what} in term {term}", server + 1));
         let result = facts.invariants.on_leadership(server, term, leader);
         facts.judge(result);
     }
@@ -177,7 +177,7 @@ impl Truth {
         &self,
         server: usize,
         index: Index,
-        logged: &[(Index, Vec<Change>)],
+        logged: &[(Index, Vec<StateChange>)],
         seen: &[(Index, Vec<(AllocId, u128)>)],
         anew: Option<&[(AllocId, u128)]>,
     ) {
@@ -188,9 +188,9 @@ impl Truth {
     }
 
     /// Somebody got the outcome of a request.
-    pub fn answered(&self, number: u64, outcome: Outcome) {
+    pub fn answered(&self, number: u64, outcome: RequestOutcome) {
         let facts = &mut *self.facts();
-        if let Outcome::Committed(index) = outcome {
+        if let RequestOutcome::Committed(index) = outcome {
             facts.acknowledged = facts.acknowledged.max(index);
             facts.invariants.on_acknowledged(index);
         }
@@ -199,14 +199,14 @@ impl Truth {
         let operation = operation.clone();
         facts.count(
             match outcome {
-                Outcome::Committed(_) => "requests acknowledged",
-                Outcome::NotWritten => "requests refused",
-                Outcome::Unknown => "requests of unknown fate",
+                RequestOutcome::Committed(_) => "requests acknowledged",
+                RequestOutcome::NotWritten => "requests refused",
+                RequestOutcome::Unknown => "requests of unknown fate",
             },
             1,
         );
         if !operation.what.is_empty() {
-            facts.tell(&format!("{operation} ends as {outcome:?}"));
+            facts.log_line(&format!("{operation} ends as {outcome:?}"));
         }
         let result = facts.invariants.on_answer(&operation, &outcome);
         facts.judge(result);
@@ -245,7 +245,7 @@ impl Truth {
     /// A server serves.
     pub fn server_open(&self, server: usize) {
         let facts = &mut *self.facts();
-        facts.tell(&format!("server {}: serves", server + 1));
+        facts.log_line(&format!("server {}: serves", server + 1));
         let result = facts.invariants.on_open(server);
         facts.judge(result);
     }
@@ -253,23 +253,23 @@ impl Truth {
     /// A server can go on no more.
     pub fn server_failed(&self, server: usize, why: &str) {
         let facts = &mut *self.facts();
-        facts.tell(&format!("server {}: ends itself: {why}", server + 1));
+        facts.log_line(&format!("server {}: ends itself: {why}", server + 1));
         facts.failed.push((server, why.to_owned()));
     }
 
     /// An agent died in the middle of something.
     pub fn agent_died(&self, node: usize) {
         let facts = &mut *self.facts();
-        facts.tell(&format!("node {}: its agent dies in the middle of something", node + 1));
+        facts.log_line(&format!("node {}: its agent dies in the middle of something", node + 1));
         facts.died.push(node);
     }
 
     /// A process has started on a machine.
-    pub fn started(&self, node: usize, of: TaskRef, process: &Process, machine: &Content) {
+    pub fn started(&self, node: usize, of: TaskRef, process: &Process, machine: &MachineState) {
         let facts = &mut *self.facts();
         facts.count("processes started", 1);
         facts.mix(u64::from(of.attempt));
-        facts.tell(&format!("node {}: starts {} of {}", node + 1, name(of), process.group.job_id));
+        facts.log_line(&format!("node {}: starts {} of {}", node + 1, name(of), process.group.job_id));
         let result = facts.invariants.on_started(node, of, process, machine);
         facts.judge(result);
     }
@@ -282,7 +282,7 @@ impl Truth {
     /// A process was seen to have ended.
     pub fn ended(&self, node: usize, of: TaskRef, process: &Process) {
         let facts = &mut *self.facts();
-        facts.tell(&format!("node {}: {} has ended", node + 1, name(of)));
+        facts.log_line(&format!("node {}: {} has ended", node + 1, name(of)));
         let result = facts.invariants.on_ended(node, of, process);
         facts.judge(result);
     }
@@ -302,7 +302,7 @@ impl Truth {
     /// An agent asks a process to end; `is_deserted` when no server was heard for as long as its group says.
     pub fn signalled(&self, node: usize, of: TaskRef, is_deserted: bool) {
         let facts = &mut *self.facts();
-        facts.tell(&format!("node {}: asks {} to end", node + 1, name(of)));
+        facts.log_line(&format!("node {}: asks {} to end", node + 1, name(of)));
         let result = facts.invariants.on_signalled(node, of, is_deserted);
         if is_deserted {
             facts.count("tasks that end without a server", 1);
@@ -311,9 +311,9 @@ impl Truth {
     }
 }
 
-impl Facts {
+impl Observations {
     /// Adds a line to the story.
-    pub fn tell(&mut self, line: &str) {
+    pub fn log_line(&mut self, line: &str) {
         line.bytes().for_each(|byte| self.mix(u64::from(byte)));
         self.note(line);
     }
@@ -339,7 +339,7 @@ impl Facts {
 
     /// Notes the first rule that did not hold.
     pub fn violated(&mut self, invariant: &'static str, what: String) {
-        self.tell(&format!("VIOLATION of {invariant}: {what}"));
+        self.log_line(&format!("VIOLATION of {invariant}: {what}"));
         let at_ns = now_ns();
         self.violation.get_or_insert(Violation { invariant, what, at_ns });
     }

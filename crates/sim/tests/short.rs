@@ -2,8 +2,8 @@
 
 use berth_sim::{
     bugs::Bug,
-    many::{self, Least, Summary},
-    reached::EXPECTED,
+    coverage::EXPECTED,
+    many::{self, RunMinimum, Summary},
     world::{self, Settings},
 };
 
@@ -23,7 +23,7 @@ fn no_seed_breaks_a_rule() {
 }
 
 fn check_each_is_long_enough(summary: &Summary) {
-    assert_eq!(summary.short, [], "wanted are {:?}", Least::WANTED);
+    assert_eq!(summary.short, [], "wanted are {:?}", RunMinimum::WANTED);
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn the_rules_of_placement_are_told() {
         [Why it is done so](../explanation/placement.md) is another page.";
     let named = |name: &str, says: &str| row(&[&format!("`{name}`"), says]);
     let filters = FILTERS.iter().map(|filter| named(filter.name, filter.passes)).collect::<String>();
-    let scores = SCORES.iter().map(|score| named(score.name, score.says)).collect::<String>();
+    let scores = SCORES.iter().map(|score| named(score.name, score.description)).collect::<String>();
     let filters = header(&["filter", "which nodes pass"]) + &filters;
     let scores = header(&["score", "what it says"]) + &scores;
     let body = format!("## Filters\n\n{filters}\n## Scores\n\n{scores}");

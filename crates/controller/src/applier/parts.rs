@@ -10,18 +10,18 @@ use berth_model::{
 };
 use berth_scheduler::Plan;
 
-/// Bytes of one part of a plan, encoded: half of an entry, so that other commands find room beside it.
+/// Bytes of one part of a plan, encoded: half of an entry, so that other commands find capacity beside it.
 pub const PART_BYTES_MAX: usize = berth_model::command::ENTRY_BYTES_MAX / 2;
 
 /// Bytes that the heads of a part's three lists can grow by.
 const LIST_HEADS_BYTES: usize = 16;
 
-/// The commands of a plan of which these placements passed. Ends come first, so that no part needs room that a later one
+/// The commands of a plan of which these placements passed. Ends come first, so that no part needs capacity that a later one
 /// frees, but for those of allocations that only their successors wait for: each stands with its successor, so that a leader
 /// that ends between two parts has stopped nothing without one. The outcome stands in the last.
 pub(super) fn parts(plan: Plan, passing: Vec<Placement>, outcome: Option<EvalOutcome>) -> Vec<Command> {
     let mut deployment = plan.deployment;
-    let record = |Part { placements, stops, updates, .. }, outcome, deployment| PlanRecord {
+    let record = |EntryPart { placements, stops, updates, .. }, outcome, deployment| PlanRecord {
         eval: plan.eval,
         job: plan.job.clone(),
         job_version: plan.job_version,
@@ -33,19 +33,19 @@ pub(super) fn parts(plan: Plan, passing: Vec<Placement>, outcome: Option<EvalOut
         updates: (!updates.is_empty()).then_some(updates),
     };
     let mut parts = if plan.all_at_once {
-        vec![Part { bytes: 0, stops: plan.stops, placements: passing, updates: plan.updates }]
+        vec![EntryPart { bytes: 0, stops: plan.stops, placements: passing, updates: plan.updates }]
     } else {
-        let empty = encoded_len(&record(Part::default(), None, deployment.clone())) + LIST_HEADS_BYTES;
+        let empty = encoded_len(&record(EntryPart::default(), None, deployment.clone())) + LIST_HEADS_BYTES;
         cut(empty, plan.stops, passing, plan.updates)
     };
     if let Some(outcome) = &outcome {
         let bytes = encoded_len(outcome);
         if parts.last().is_none_or(|last| last.bytes > 0 && last.bytes + bytes > PART_BYTES_MAX) {
-            parts.push(Part::default());
+            parts.push(EntryPart::default());
         }
     }
     if deployment.is_some() && parts.is_empty() {
-        parts.push(Part::default());
+        parts.push(EntryPart::default());
     }
     let last = parts.len().saturating_sub(1);
     let mut outcome = outcome;
@@ -58,28 +58,28 @@ pub(super) fn parts(plan: Plan, passing: Vec<Placement>, outcome: Option<EvalOut
 
 /// What goes together.
 #[derive(Default)]
-struct Part {
+struct EntryPart {
     bytes: usize,
     stops: Vec<Stop>,
     placements: Vec<Placement>,
     updates: Vec<AllocId>,
 }
 
-fn cut(empty: usize, stops: Vec<Stop>, placements: Vec<Placement>, updates: Vec<AllocId>) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
+fn cut(empty: usize, stops: Vec<Stop>, placements: Vec<Placement>, updates: Vec<AllocId>) -> Vec<EntryPart> {
+    let mut parts: Vec<EntryPart> = Vec::new();
     let (stops, mut with_successors) = with_successors(stops, &placements);
     for stop in stops {
-        room_for(&mut parts, empty, encoded_len(&stop)).stops.push(stop);
+        part_for(&mut parts, empty, encoded_len(&stop)).stops.push(stop);
     }
     for placement in placements {
         let stop = placement.previous.and_then(|previous| with_successors.remove(&previous));
         let part =
-            room_for(&mut parts, empty, encoded_len(&placement) + stop.as_ref().map_or(0, encoded_len));
+            part_for(&mut parts, empty, encoded_len(&placement) + stop.as_ref().map_or(0, encoded_len));
         part.stops.extend(stop);
         part.placements.push(placement);
     }
     for update in updates {
-        room_for(&mut parts, empty, encoded_len(&update)).updates.push(update);
+        part_for(&mut parts, empty, encoded_len(&update)).updates.push(update);
     }
     parts
 }
@@ -99,9 +99,9 @@ fn with_successors(stops: Vec<Stop>, placements: &[Placement]) -> (Vec<Stop>, Ha
 }
 
 /// The last part, or a new one where that is full.
-fn room_for(parts: &mut Vec<Part>, empty: usize, bytes: usize) -> &mut Part {
+fn part_for(parts: &mut Vec<EntryPart>, empty: usize, bytes: usize) -> &mut EntryPart {
     if parts.last().is_none_or(|last| last.bytes + bytes > PART_BYTES_MAX) {
-        parts.push(Part { bytes: empty, ..Part::default() });
+        parts.push(EntryPart { bytes: empty, ..EntryPart::default() });
     }
     let last = parts.last_mut().expect("one was just made");
     last.bytes += bytes;
@@ -145,7 +145,7 @@ mod tests {
         );
         let mut plan = Planner::default().plan(&store, &eval, berth_model::Timestamp(1), 1);
         plan.stops = (0..30_000)
-            .map(|id| Stop { alloc: AllocId(id), reason: StopReason::NotNeeded, seen_at: None })
+            .map(|id| Stop { alloc: AllocId(id), reason: StopReason::NotNeeded, observed_at: None })
             .collect();
         let placements: Vec<Placement> = (0..30_000).map(|id| placement(id, id as usize % 50)).collect();
         let outcome = EvalOutcome {

@@ -8,7 +8,7 @@ const REFUSED_NODES_MAX: usize = 16;
 /// What of a plan was refused, because the state on which it rests had been overtaken.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RefusedPlacements {
-    /// Placements.
+    /// Number of placements.
     pub count: usize,
     /// Where they were to be, the first few of them; none when the job itself had changed.
     pub nodes: Vec<NodeId>,

@@ -196,7 +196,7 @@ impl World {
             return;
         }
         let alloc = living[self.draw(u32::try_from(living.len()).unwrap()) as usize];
-        let end = AllocEnd { alloc, status: ClientStatus::Complete, tasks: Vec::new(), seen_at: None };
+        let end = AllocEnd { alloc, status: ClientStatus::Complete, tasks: Vec::new(), observed_at: None };
         self.propose(vec![Command::EndAllocs(vec![end])]);
     }
 

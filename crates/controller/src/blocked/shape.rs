@@ -1,4 +1,4 @@
-//! What waiting work misses: where one of a shape finds no room, no other one does.
+//! What waiting work misses: where one of a shape finds no capacity, no other one does.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use berth_scheduler::Demand;
 /// Demands of one job that are distinguished; of more only the least of each resource is asked for.
 const DEMANDS_MAX: usize = 16;
 
-/// Names a shape.
+/// Key of a shape: evaluations with equal keys wait in one queue.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ShapeKey {
     /// Of one job: what it misses depends on what else of it is where, or it misses several things.
@@ -29,13 +29,13 @@ pub(super) enum ShapeKey {
         demand: Arc<[u8]>,
         /// The quotas that hold it back.
         quotas: BTreeSet<String>,
-        /// Whose it is and its priority, where others may find room when it does not.
+        /// Whose it is and its priority, where others may find capacity when it does not.
         whose: Option<(Arc<str>, u8)>,
     },
 }
 
 /// What a job misses, as its last plan reported.
-pub(super) struct Missing<'a> {
+pub(super) struct MissingWork<'a> {
     store: &'a Store,
     slot: JobSlot,
     row: &'a JobRow,
@@ -48,7 +48,7 @@ pub(super) struct Missing<'a> {
     comes_after_own: bool,
 }
 
-impl<'a> Missing<'a> {
+impl<'a> MissingWork<'a> {
     /// None when the job is gone. Whatever is not reported is taken to be missing.
     pub fn of(store: &'a Store, eval: &Eval, failures: &'a [GroupFailure]) -> Option<Self> {
         let slot = store.jobs().find(&eval.job)?;
@@ -84,15 +84,15 @@ impl<'a> Missing<'a> {
 
     pub fn shape(&self) -> Shape {
         let needs = if self.demands.len() <= DEMANDS_MAX {
-            Needs::OneOf(self.demands.values().map(|(job, group)| Demand::of(job, group)).collect())
+            ShapeNeeds::OneOf(self.demands.values().map(|(job, group)| Demand::of(job, group)).collect())
         } else {
             let asks = self.groups.iter().map(|(_, group)| group.resources());
-            Needs::AtLeast(asks.reduce(Resources::min).unwrap_or_default())
+            ShapeNeeds::AtLeast(asks.reduce(Resources::min).unwrap_or_default())
         };
         Shape {
             needs,
             quotas: self.quotas(),
-            // One that comes after another of its own takes nothing more of a quota: room beside that one is enough. What whole
+            // One that comes after another of its own takes nothing more of a quota: capacity beside that one is enough. What whole
             // cores take of it depends on the node.
             needs_nodes: self.comes_after_own
                 || self.groups.iter().any(|(_, group)| group.cores() > 0)
@@ -138,11 +138,11 @@ fn placed_versions<'a>(store: &'a Store, row: &'a JobRow) -> impl Iterator<Item 
 fn comes_after_own(store: &Store, row: &JobRow) -> bool {
     let newest = row.current().version;
     let mut all = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
-    let is_before = |alloc: &AllocRow| alloc.job_version != newest || !alloc.is_wanted();
+    let is_before = |alloc: &AllocRow| alloc.job_version != newest || !alloc.is_desired();
     row.live > 0 && all.any(|alloc| !alloc.is_terminal() && is_before(alloc))
 }
 
-/// Whether room on nodes is what was missing, and not only a quota.
+/// Whether capacity on nodes is what was missing, and not only a quota.
 fn needs_nodes(failure: &GroupFailure) -> bool {
     failure.funnel.quota.is_empty() || failure.funnel.considered > 0
 }
@@ -156,35 +156,35 @@ fn was_looked_at(failure: &GroupFailure) -> bool {
 /// What work of a shape misses.
 #[derive(Debug)]
 pub(super) struct Shape {
-    needs: Needs,
+    needs: ShapeNeeds,
     /// The quotas that hold it back.
     pub quotas: BTreeSet<String>,
-    /// Room on nodes is what it waits for, not only a quota.
+    /// Capacity on nodes is what it waits for, not only a quota.
     needs_nodes: bool,
-    /// It may take the place of other work: of this priority at most.
+    /// It may replace other work: of this priority at most.
     pub preempts: Option<u8>,
     /// The job, where it replaces some of its own.
     successors: Option<JobSlot>,
 }
 
 #[derive(Debug)]
-enum Needs {
+enum ShapeNeeds {
     OneOf(Vec<Demand>),
     AtLeast(Resources),
 }
 
 impl Shape {
-    /// Whether a node may have room for one: ports and devices are the planner's to look at.
+    /// Whether a node may have capacity for one: ports and devices are the planner's to look at.
     pub fn may_use(&self, store: &Store, slot: NodeSlot) -> bool {
-        self.looks(store, slot, Demand::accepts)
+        self.any_demand(store, slot, Demand::accepts)
     }
 
     /// The same of a node that it may use.
-    pub fn has_room(&self, store: &Store, slot: NodeSlot) -> bool {
-        self.looks(store, slot, |_, _| true)
+    pub fn has_capacity(&self, store: &Store, slot: NodeSlot) -> bool {
+        self.any_demand(store, slot, |_, _| true)
     }
 
-    fn looks(
+    fn any_demand(
         &self,
         store: &Store,
         slot: NodeSlot,
@@ -194,12 +194,12 @@ impl Shape {
             return false;
         };
         let Some(node) = store.nodes().detail(slot).map(|detail| &detail.node) else { return false };
-        let room = if self.preempts.is_some() { row.capacity } else { row.free() };
+        let available = if self.preempts.is_some() { row.capacity } else { row.free() };
         let fits = match &self.needs {
-            Needs::OneOf(demands) => {
-                demands.iter().any(|one| one.on(node).exceeds(room).is_none() && accepts(one, node))
+            ShapeNeeds::OneOf(demands) => {
+                demands.iter().any(|one| one.on(node).exceeds(available).is_none() && accepts(one, node))
             }
-            Needs::AtLeast(least) => least.exceeds(room).is_none(),
+            ShapeNeeds::AtLeast(least) => least.exceeds(available).is_none(),
         };
         fits || self.is_replaced_on(store, row)
     }
@@ -219,7 +219,7 @@ impl Shape {
     pub fn holds_on(&self, store: &Store, slot: NodeSlot) -> Option<Resources> {
         let node = &store.nodes().detail(slot)?.node;
         match &self.needs {
-            Needs::OneOf(demands)
+            ShapeNeeds::OneOf(demands)
                 if demands.len() == 1 && self.preempts.is_none() && self.successors.is_none() =>
             {
                 Some(demands[0].on(node))
@@ -259,7 +259,7 @@ mod tests {
         let applied = store.apply(Entry::new(Index(1), Timestamp(1), commands));
         assert_eq!(applied.outcomes, [Ok(()), Ok(()), Ok(())]);
         let eval = store.eval(eval).expect("it was made");
-        let missing = Missing::of(&store, eval, &[]).expect("the job is there");
+        let missing = MissingWork::of(&store, eval, &[]).expect("the job is there");
         assert_eq!((eval.priority, missing.shape().preempts), (1, Some(70)));
     }
 }

@@ -19,7 +19,7 @@ pub fn lacks(store: &Store, row: &JobRow) -> Option<String> {
     }
     let allocs: Vec<(AllocSlot, &AllocRow)> =
         store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?))).collect();
-    let wanted = allocs.iter().filter(|(_, alloc)| alloc.is_wanted()).count();
+    let wanted = allocs.iter().filter(|(_, alloc)| alloc.is_desired()).count();
     // Each name is done once, however often it ran.
     let is_over =
         |at: &&(AllocSlot, &AllocRow)| job.job_type.runs_to_completion() && is_over(store, row, **at);
@@ -56,7 +56,7 @@ fn is_over(store: &Store, row: &JobRow, (slot, alloc): (AllocSlot, &AllocRow)) -
 /// Whether an allocation is on a silent node, and another was placed in its stead until that is back.
 fn is_stood_in_for(store: &Store, (slot, alloc): (AllocSlot, &AllocRow)) -> bool {
     let is_silent = store.nodes().row(alloc.node).is_none_or(|node| node.status.is_silent());
-    alloc.is_wanted() && is_silent && store.allocs().extra(slot).is_some_and(|extra| extra.next.is_some())
+    alloc.is_desired() && is_silent && store.allocs().extra(slot).is_some_and(|extra| extra.next.is_some())
 }
 
 /// The evaluations of a job that are not over.

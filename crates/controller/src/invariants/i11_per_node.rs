@@ -13,7 +13,7 @@ pub fn twice(store: &Store, row: &JobRow) -> Option<String> {
     }
     let allocs = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
     let mut known = BTreeSet::new();
-    let mut wanted = allocs.filter(|alloc| alloc.is_wanted()).filter_map(|alloc| {
+    let mut wanted = allocs.filter(|alloc| alloc.is_desired()).filter_map(|alloc| {
         let (_, group) = store.job_of(alloc)?;
         Some((alloc, group.name.as_str()))
     });
@@ -22,7 +22,7 @@ pub fn twice(store: &Store, row: &JobRow) -> Option<String> {
 }
 
 /// What is wrong with a job: on each node that is open to it one of it runs, or has ended by itself, or an evaluation waits for
-/// room; none of a job that is stopped or wants none. It may be so while an evaluation is being made, and of nodes that cannot
+/// capacity; none of a job that is stopped or wants none. It may be so while an evaluation is being made, and of nodes that cannot
 /// run it.
 pub fn lacks(store: &Store, row: &JobRow) -> Option<String> {
     let job = row.job();
@@ -35,7 +35,7 @@ pub fn lacks(store: &Store, row: &JobRow) -> Option<String> {
         return None;
     }
     let allocs = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
-    let covering = allocs.filter(|alloc| alloc.is_wanted() || store.keeps_node_covered(alloc));
+    let covering = allocs.filter(|alloc| alloc.is_desired() || store.keeps_node_covered(alloc));
     let covered: BTreeSet<NodeSlot> = covering.map(|alloc| alloc.node).collect();
     let mut open = store.nodes().iter().filter(|(_, node)| node.is_ready() && !node.purged);
     let (_, node) = open.find(|(slot, _)| !covered.contains(slot))?;

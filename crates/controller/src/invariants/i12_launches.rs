@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use berth_model::{
     Index, JobKey, Timestamp,
     command::{Command, Entry},
-    event::Applied,
+    event::AppliedEntry,
     store::{JobRow, Store},
 };
 
@@ -18,7 +18,7 @@ impl Launches {
     ///
     /// # Errors
     /// What was launched that should not have been.
-    pub fn on_entry(&mut self, store: &Store, entry: &Entry, applied: &Applied) -> Result<(), String> {
+    pub fn on_entry(&mut self, store: &Store, entry: &Entry, applied: &AppliedEntry) -> Result<(), String> {
         for (command, outcome) in entry.commands.iter().zip(&applied.outcomes) {
             match command {
                 Command::LaunchJob(launch) if outcome.is_ok() => {

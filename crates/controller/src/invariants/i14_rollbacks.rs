@@ -6,18 +6,18 @@ use berth_model::{
     DeploymentId, JobKey,
     command::{Command, Entry},
     deployment::{DeploymentStatus, SetDeployment},
-    event::{Applied, Event as Change},
+    event::{AppliedEntry, StateChange},
     job::Job,
     store::Store,
 };
 
 /// What is remembered of each job.
 #[derive(Debug, Default)]
-pub struct Rollbacks(BTreeMap<JobKey, Versions>);
+pub struct Rollbacks(BTreeMap<JobKey, VersionHistory>);
 
 /// The versions of one job, as they were when each was the newest.
 #[derive(Debug, Default)]
-struct Versions {
+struct VersionHistory {
     newest: u64,
     all: BTreeMap<u64, Job>,
     /// Those whose deployments were successful.
@@ -34,11 +34,13 @@ impl Rollbacks {
     ///
     /// # Errors
     /// What was not brought back.
-    pub fn on_entry(&mut self, store: &Store, entry: &Entry, applied: &Applied) -> Result<(), String> {
+    pub fn on_entry(&mut self, store: &Store, entry: &Entry, applied: &AppliedEntry) -> Result<(), String> {
         for change in &applied.events {
             match change {
-                Change::Restored => self.0.clear(),
-                Change::JobCollected(_, key) | Change::JobPurged(_, key) => drop(self.0.remove(key)),
+                StateChange::Restored => self.0.clear(),
+                StateChange::JobCollected(_, key) | StateChange::JobPurged(_, key) => {
+                    drop(self.0.remove(key))
+                }
                 _ => {}
             }
         }
@@ -48,7 +50,9 @@ impl Rollbacks {
             }
         }
         for change in &applied.events {
-            let (Change::JobRegistered(slot) | Change::JobDeregistered(slot)) = change else { continue };
+            let (StateChange::JobRegistered(slot) | StateChange::JobDeregistered(slot)) = change else {
+                continue;
+            };
             let Some(row) = store.jobs().row(*slot) else { continue };
             let current = row.current();
             let known = self.0.entry(row.key.clone()).or_default();

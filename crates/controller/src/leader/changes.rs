@@ -6,13 +6,13 @@ use berth_model::{
     EvalId, Index, JobKey,
     alloc::{DesiredStatus, StopReason},
     eval::{Eval, EvalStatus, Trigger},
-    event::Event as Change,
+    event::StateChange,
     job::Group,
     node::NodeStatus,
     store::{AllocRow, AllocSlot, EvalSlot, JobRow, NodeRow, NodeSlot, Store},
 };
 
-use super::{Leader, Liveness, Observing, Replica, Work, sessions::Sessions};
+use super::{Leader, Liveness, ObservationQueue, PendingWork, Replica, sessions::Sessions};
 use crate::{
     invariants::{lacks_of_count, lacks_of_nodes},
     replica::stop_reason,
@@ -20,24 +20,24 @@ use crate::{
 
 impl Leader {
     /// Of the entry at this index; the state may be that after later ones.
-    pub(super) fn on_change(&mut self, replica: &Replica, index: Index, change: &Change) {
+    pub(super) fn on_change(&mut self, replica: &Replica, index: Index, change: &StateChange) {
         let (store, at) = (replica.store(), self.time);
-        if *change == Change::Restored {
+        if *change == StateChange::Restored {
             return self.on_restored(replica);
         }
         self.work.follow(store, change, at);
         match change {
-            Change::EvalChanged(id) => self.on_eval_changed(store, *id),
-            Change::AllocPlaced(slot) => self.want_if_lost(store, *slot),
-            Change::AllocStopped(slot) => {
+            StateChange::EvalChanged(id) => self.on_eval_changed(store, *id),
+            StateChange::AllocPlaced(slot) => self.want_if_lost(store, *slot),
+            StateChange::AllocStopped(slot) => {
                 self.on_alloc_stopped(store, *slot);
                 self.note_awaited(store, *slot);
             }
-            Change::AllocHealthChanged(slot) | Change::AllocUpdated(slot, _) => {
+            StateChange::AllocHealthChanged(slot) | StateChange::AllocUpdated(slot, _) => {
                 let judged = store.allocs().row(*slot).map(|row| row.id);
                 judged.map(|id| self.work.judging.remove(&id));
             }
-            Change::AllocEnded(slot) => {
+            StateChange::AllocEnded(slot) => {
                 let ended = store.allocs().row(*slot).map(|row| row.id);
                 if let Some(id) = ended {
                     self.work.ending.remove(&id);
@@ -47,19 +47,19 @@ impl Leader {
                 self.note_loss(store, index, *slot);
                 self.want_if_overlooked(store, *slot);
             }
-            Change::DeploymentChanged(id, _) => {
+            StateChange::DeploymentChanged(id, _) => {
                 let made = store.deployments().get(*id).filter(|d| d.create_index == d.modify_index);
                 if made.is_some_and(|made| made.groups.iter().any(|group| group.placed > 0)) {
                     self.look_for_evidence(replica, *id);
                 }
             }
-            Change::NodeRegistered(slot) => {
+            StateChange::NodeRegistered(slot) => {
                 self.count_node(store, *slot);
                 // What it has now may be what a job for every node asks for.
-                self.work.node_came |= store.nodes().row(*slot).is_some_and(NodeRow::is_ready);
+                self.work.node_added |= store.nodes().row(*slot).is_some_and(NodeRow::is_ready);
             }
-            Change::NodeChanged(slot, _) => self.on_node_changed(store, *slot),
-            Change::NodeCollected(_, id) => {
+            StateChange::NodeChanged(slot, _) => self.on_node_changed(store, *slot),
+            StateChange::NodeCollected(_, id) => {
                 self.liveness.down(*id);
                 self.sessions.remove(*id);
             }
@@ -70,9 +70,9 @@ impl Leader {
     /// Another state has taken the place of this one: all that follows from it is made again. What is on its way to the
     /// log and from it stays.
     fn on_restored(&mut self, replica: &Replica) {
-        self.work = Work::of(replica.store());
+        self.work = PendingWork::of(replica.store());
         self.liveness = Liveness::begin(replica.store(), self.listening);
-        self.observing = Observing::default();
+        self.observations = ObservationQueue::default();
         self.sessions = Sessions::of(replica.store());
         self.servers.on_restored();
         self.take_up_state(replica);
@@ -120,7 +120,7 @@ impl Leader {
     fn on_eval_changed(&mut self, store: &Store, id: EvalId) {
         let Some(eval) = store.eval(id).cloned() else { return };
         if eval.status.is_terminal() || eval.status == EvalStatus::Blocked {
-            // What is left to be done of it, if anything, waits for room.
+            // What is left to be done of it, if anything, waits for capacity.
             self.work.attempts.remove(&id);
             self.work.queue.done(id, &mut self.work.tenants);
         } else {
@@ -129,7 +129,7 @@ impl Leader {
     }
 
     fn take_up(&mut self, eval: Arc<Eval>) {
-        // What waits for room is another follower's.
+        // What waits for capacity is another follower's.
         if eval.status != EvalStatus::Blocked {
             self.work.queue.push(eval, self.time);
         }
@@ -163,7 +163,7 @@ impl Leader {
 
     /// Another was placed in its stead while its node was disconnected: one of the two has to go.
     fn want_if_stood_in_for(&mut self, store: &Store, slot: AllocSlot) {
-        let goes_on = store.allocs().row(slot).is_some_and(AllocRow::is_wanted);
+        let goes_on = store.allocs().row(slot).is_some_and(AllocRow::is_desired);
         if goes_on && store.allocs().extra(slot).is_some_and(|extra| extra.next.is_some()) {
             self.want(store, slot, Trigger::Reconnect);
         }
@@ -171,7 +171,7 @@ impl Leader {
 
     /// The leader that asked it to leave may have led no longer when its job was to be planned.
     fn want_if_told_to_leave(&mut self, store: &Store, slot: AllocSlot) {
-        let goes_on = store.allocs().row(slot).is_some_and(AllocRow::is_wanted);
+        let goes_on = store.allocs().row(slot).is_some_and(AllocRow::is_desired);
         if goes_on && store.allocs().extra(slot).is_some_and(|extra| extra.migrate.is_some()) {
             self.want(store, slot, Trigger::NodeDrain);
         }
@@ -217,7 +217,7 @@ impl Leader {
             live.into_iter().for_each(|alloc| self.want_if_stood_in_for(store, alloc));
         }
         if row.is_ready() {
-            self.work.node_came = true;
+            self.work.node_added = true;
         } else if row.status.is_silent() {
             self.liveness.down(row.id);
             self.end_session_of(row.id, "the node was declared down");

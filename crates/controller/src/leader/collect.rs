@@ -1,7 +1,7 @@
 //! Forgetting what nobody asks for any more. What has ended waits its time in queues, oldest first, so that nothing is
 //! ever searched for; whatever is in use again by then stays (`apply` looks once more).
 
-mod waiting;
+mod expiry_queue;
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -13,14 +13,14 @@ use berth_model::{
     AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Timestamp,
     command::Collect,
     eval::Eval,
-    event::Event as Change,
+    event::StateChange,
     job::JobType,
     node::NodeStatus,
     store::{AllocRow, AllocSlot, JobRow, JobSlot, Store},
 };
 
 use crate::follow::Follower;
-use waiting::Waiting;
+use expiry_queue::ExpiryQueue;
 
 /// Evaluations and allocations of services are kept this long after their end.
 const SERVICE_KEPT: Duration = Duration::from_secs(3600);
@@ -47,17 +47,17 @@ const LOOKED_AT: u32 = 16_384;
 /// What has ended and is kept for a while.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Collector {
-    allocs: Waiting<AllocId>,
+    allocs: ExpiryQueue<AllocId>,
     /// Allocations of the state that this was made from, from here on, are yet to be looked at; none once all have been.
     unseen: Option<AllocSlot>,
-    service_evals: Waiting<EvalId>,
-    batch_evals: Waiting<EvalId>,
-    /// By their place and since when they have it: a key would outlive a job that is forgotten before its time.
-    jobs: Waiting<(JobSlot, Index)>,
-    nodes: Waiting<NodeId>,
-    deployments: Waiting<DeploymentId>,
+    service_evals: ExpiryQueue<EvalId>,
+    batch_evals: ExpiryQueue<EvalId>,
+    /// By their place and since when they have it: a key would outlive a job that is garbage-collected before its time.
+    jobs: ExpiryQueue<(JobSlot, Index)>,
+    nodes: ExpiryQueue<NodeId>,
+    deployments: ExpiryQueue<DeploymentId>,
     /// With too many evaluations; each once.
-    crowded: Waiting<JobKey>,
+    crowded: ExpiryQueue<JobKey>,
     is_crowded: BTreeSet<JobKey>,
     /// Not to be kept at all.
     purged: VecDeque<JobKey>,
@@ -83,9 +83,9 @@ impl Follower for Collector {
         all
     }
 
-    fn on_change(&mut self, store: &Store, change: &Change, now: Timestamp) {
+    fn on_change(&mut self, store: &Store, change: &StateChange, now: Timestamp) {
         match change {
-            Change::AllocEnded(slot) => {
+            StateChange::AllocEnded(slot) => {
                 // Whoever looks at the rest of the state finds it.
                 if self.unseen.is_none_or(|unseen| *slot < unseen) {
                     self.alloc_ended(store, *slot, now);
@@ -93,7 +93,7 @@ impl Follower for Collector {
                 let job = store.allocs().row(*slot).map(|alloc| alloc.job);
                 job.into_iter().for_each(|job| self.job_changed(store, job, now));
             }
-            Change::EvalChanged(id) => {
+            StateChange::EvalChanged(id) => {
                 if let Some(eval) = store.eval(*id).filter(|eval| eval.status.is_terminal()) {
                     self.evals(eval.job_type).push(now, eval.id);
                     if let Some((slot, row)) =
@@ -104,26 +104,26 @@ impl Follower for Collector {
                     }
                 }
             }
-            Change::JobDeregistered(slot) => self.job_changed(store, *slot, now),
-            Change::DeploymentChanged(id, _) => self.deployment_changed(store, *id, now),
-            Change::NodeChanged(slot, _) => {
+            StateChange::JobDeregistered(slot) => self.job_changed(store, *slot, now),
+            StateChange::DeploymentChanged(id, _) => self.deployment_changed(store, *id, now),
+            StateChange::NodeChanged(slot, _) => {
                 let down = store.nodes().row(*slot).filter(|row| row.status == NodeStatus::Down);
                 self.nodes.extend(now, down.map(|row| row.id));
             }
-            // What is forgotten before its time would wait for it nevertheless: by an operator, or with its job.
-            Change::AllocCollected(..) => self.allocs.drop_gone(|id| store.alloc(*id).is_some()),
-            Change::EvalCollected(_) => {
+            // What is garbage-collected before its time would wait for it nevertheless: by an operator, or with its job.
+            StateChange::AllocCollected(..) => self.allocs.drop_gone(|id| store.alloc(*id).is_some()),
+            StateChange::EvalCollected(_) => {
                 let is_there = |id: &EvalId| store.eval(*id).is_some();
                 self.service_evals.drop_gone(is_there);
                 self.batch_evals.drop_gone(is_there);
             }
-            Change::JobCollected(..) => self.jobs.drop_gone(|(slot, since)| {
+            StateChange::JobCollected(..) => self.jobs.drop_gone(|(slot, since)| {
                 store.jobs().row(*slot).is_some_and(|row| row.create_index == *since)
             }),
-            Change::DeploymentCollected(_) => {
+            StateChange::DeploymentCollected(_) => {
                 self.deployments.drop_gone(|id| store.deployments().get(*id).is_some());
             }
-            Change::NodeCollected(..) => self.nodes.drop_gone(|id| store.node(*id).is_some()),
+            StateChange::NodeCollected(..) => self.nodes.drop_gone(|id| store.node(*id).is_some()),
             _ => {}
         }
     }
@@ -144,7 +144,7 @@ impl Follower for Collector {
 }
 
 impl Collector {
-    /// What can be forgotten now; none when nothing can.
+    /// What can be garbage-collected now; none when nothing can.
     pub fn due(&mut self, store: &Store, now: Timestamp) -> Option<Collect> {
         self.look_further(store);
         let mut evals = self.service_evals.over(SERVICE_KEPT, now, COLLECTED_MAX);
@@ -189,7 +189,7 @@ impl Collector {
     }
 
     fn alloc_ended(&mut self, store: &Store, slot: AllocSlot, at: Timestamp) {
-        let may_go = |row: &&AllocRow| store.may_forget(row) || store.keeps_node_covered(row);
+        let may_go = |row: &&AllocRow| store.may_collect(row) || store.keeps_node_covered(row);
         let row = store.allocs().row(slot).filter(may_go);
         self.allocs.extend(at, row.map(|row| row.id));
     }
@@ -216,7 +216,7 @@ impl Collector {
         }
     }
 
-    fn evals(&mut self, job_type: JobType) -> &mut Waiting<EvalId> {
+    fn evals(&mut self, job_type: JobType) -> &mut ExpiryQueue<EvalId> {
         if job_type.runs_to_completion() { &mut self.batch_evals } else { &mut self.service_evals }
     }
 

@@ -8,18 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_model::{
     AllocId, JobKey, NodeId, Timestamp,
     alloc::{ClientStatus, Departure, MigrateAlloc},
-    event::{Event as Change, NodeChange},
+    event::{NodeChange, StateChange},
     job::{Group, HealthCheck, Job, JobType},
     observed::Observed,
     store::{AllocRow, AllocSlot, JobSlot, NodeDetail, NodeRow, NodeSlot, Store},
 };
 
-use crate::{follow::Follower, messages::Seen};
-use pacing::{Pacing, Standing};
+use crate::{follow::Follower, messages::ReportedAlloc};
+use pacing::{AllocHealthState, Pacing};
 
 /// What drains lead to.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Leaving {
+pub(crate) struct DrainActions {
     /// To be asked to leave, each with its job.
     pub allocs: Vec<(MigrateAlloc, JobKey)>,
     /// Nodes on which nothing is left, and when their drains began.
@@ -32,14 +32,14 @@ pub(crate) struct Drains {
     /// With when each began, which distinguishes one drain of a node from the next, and its deadline.
     nodes: BTreeMap<NodeId, (Timestamp, Option<Timestamp>)>,
     pacing: Pacing,
-    /// To be judged.
+    /// Nodes to judge at the next step.
     changed_nodes: BTreeSet<NodeId>,
     /// To be counted again.
     changed_allocs: BTreeSet<AllocSlot>,
     /// When time alone changes something.
     deadlines: BTreeSet<(Timestamp, NodeId)>,
     /// Told to leave by what is on its way into the log.
-    telling: BTreeMap<AllocId, Departure>,
+    migrating: BTreeMap<AllocId, Departure>,
     /// Their ends are on their way into the log; and when they began.
     ending: BTreeMap<NodeId, Timestamp>,
 }
@@ -52,24 +52,26 @@ impl Follower for Drains {
         all
     }
 
-    fn on_change(&mut self, store: &Store, change: &Change, _at: Timestamp) {
+    fn on_change(&mut self, store: &Store, change: &StateChange, _at: Timestamp) {
         match change {
-            Change::NodeChanged(slot, NodeChange::Drain) => {
+            StateChange::NodeChanged(slot, NodeChange::Drain) => {
                 // The end that is on its way may be that of the drain before, which has the same begin if one entry held both.
                 if let Some(row) = store.nodes().row(*slot) {
                     self.ending.remove(&row.id);
                 }
                 self.look_at(store, *slot);
             }
-            Change::NodeChanged(slot, _) | Change::NodeRegistered(slot) => self.look_at(store, *slot),
-            Change::NodeCollected(_, id) => self.forget(store, *id),
-            Change::AllocPlaced(slot)
-            | Change::AllocUpdated(slot, _)
-            | Change::AllocStopped(slot)
-            | Change::AllocHealthChanged(slot)
-            | Change::AllocMigrates(slot)
-            | Change::AllocEnded(slot)
-            | Change::AllocCollected(slot, ..)
+            StateChange::NodeChanged(slot, _) | StateChange::NodeRegistered(slot) => {
+                self.look_at(store, *slot)
+            }
+            StateChange::NodeCollected(_, id) => self.forget(store, *id),
+            StateChange::AllocPlaced(slot)
+            | StateChange::AllocUpdated(slot, _)
+            | StateChange::AllocStopped(slot)
+            | StateChange::AllocHealthChanged(slot)
+            | StateChange::AllocMigrates(slot)
+            | StateChange::AllocEnded(slot)
+            | StateChange::AllocCollected(slot, ..)
                 if !self.is_idle() =>
             {
                 self.on_alloc(store, *slot);
@@ -96,7 +98,7 @@ impl Drains {
         self.set_deadline(row.id, before.and_then(|(_, deadline)| deadline), drain.deadline);
         if before.map(|(started_at, _)| started_at) != Some(drain.started_at) {
             // What the drain before asked to leave may have been called off without a word.
-            self.tell_anew(store, row);
+            self.forget_migration(store, row);
         }
         self.changed_nodes.insert(row.id);
     }
@@ -107,7 +109,7 @@ impl Drains {
         self.ending.remove(&id);
         self.set_deadline(id, deadline, None);
         // What was asked to leave in vain is asked again, should it be drained again.
-        store.node(id).into_iter().for_each(|(_, row)| self.tell_anew(store, row));
+        store.node(id).into_iter().for_each(|(_, row)| self.forget_migration(store, row));
     }
 
     fn set_deadline(&mut self, id: NodeId, before: Option<Timestamp>, now: Option<Timestamp>) {
@@ -118,10 +120,10 @@ impl Drains {
     }
 
     /// What is on its way to the allocations of a node does not count as asked; how they stand is looked at again.
-    fn tell_anew(&mut self, store: &Store, node: &NodeRow) {
+    fn forget_migration(&mut self, store: &Store, node: &NodeRow) {
         for slot in store.nodes().live(node) {
             if let Some(alloc) = store.allocs().row(slot) {
-                self.telling.remove(&alloc.id);
+                self.migrating.remove(&alloc.id);
             }
             self.changed_allocs.insert(slot);
         }
@@ -130,13 +132,13 @@ impl Drains {
     fn on_alloc(&mut self, store: &Store, slot: AllocSlot) {
         self.changed_allocs.insert(slot);
         let Some(alloc) = store.allocs().row(slot) else { return };
-        self.telling.remove(&alloc.id);
+        self.migrating.remove(&alloc.id);
         let node = store.nodes().row(alloc.node).filter(|node| self.nodes.contains_key(&node.id));
         self.changed_nodes.extend(node.map(|node| node.id));
     }
 
     /// What agents have reported of allocations can be read.
-    pub fn on_recorded<'s>(&mut self, store: &Store, seen: impl Iterator<Item = &'s Seen>) {
+    pub fn on_recorded<'s>(&mut self, store: &Store, seen: impl Iterator<Item = &'s ReportedAlloc>) {
         if !self.is_idle() {
             self.changed_allocs.extend(seen.filter_map(|seen| seen.slot_in(store)));
         }
@@ -150,12 +152,12 @@ impl Drains {
 
     /// What is counted once nothing has changed since, and the same counted from the beginning, for tests.
     #[cfg(test)]
-    pub fn counted_anew(&mut self, store: &Store, observed: &Observed, now: Timestamp) -> [String; 2] {
+    pub fn recounted(&mut self, store: &Store, observed: &Observed, now: Timestamp) -> [String; 2] {
         // What was asked to leave is counted no more with the next look.
         while !(self.changed_nodes.is_empty() && self.changed_allocs.is_empty()) {
             self.judge(store, observed, now);
         }
-        let mut anew = Self { telling: self.telling.clone(), ..Self::of(store) };
+        let mut anew = Self { migrating: self.migrating.clone(), ..Self::of(store) };
         while !(anew.changed_nodes.is_empty() && anew.changed_allocs.is_empty()) {
             anew.judge(store, observed, now);
         }
@@ -163,8 +165,8 @@ impl Drains {
     }
 
     /// What is to be done about what changed, or whose time has come.
-    pub fn judge(&mut self, store: &Store, observed: &Observed, now: Timestamp) -> Leaving {
-        let mut leaving = Leaving::default();
+    pub fn judge(&mut self, store: &Store, observed: &Observed, now: Timestamp) -> DrainActions {
+        let mut leaving = DrainActions::default();
         while let Some((_, node)) = self.deadlines.first().filter(|(at, _)| *at <= now).copied() {
             self.deadlines.pop_first();
             self.changed_nodes.insert(node);
@@ -179,7 +181,7 @@ impl Drains {
     }
 
     /// What cannot wait any longer goes, then what runs on every node; then the drain is over.
-    fn judge_node(&mut self, store: &Store, id: NodeId, now: Timestamp, leaving: &mut Leaving) {
+    fn judge_node(&mut self, store: &Store, id: NodeId, now: Timestamp, leaving: &mut DrainActions) {
         let Some((node, detail)) = drained(store, id) else { return };
         let Some(drain) = detail.draining() else { return };
         let live: Vec<(&AllocRow, AllocSlot, &Job)> = store
@@ -195,10 +197,10 @@ impl Drains {
             leaving.emptied.push((id, drain.started_at));
         }
         let is_last = live.iter().all(|(_, _, job)| job.job_type.is_per_node());
-        for (row, slot, job) in live.into_iter().filter(|(row, ..)| row.is_wanted()) {
+        for (row, slot, job) in live.into_iter().filter(|(row, ..)| row.is_desired()) {
             if drain.is_over(now) || is_last && job.job_type.is_per_node() {
-                self.tell(store, (row, slot), Departure::AtOnce, leaving);
-            } else if job.job_type == JobType::Service && !self.is_told(store, row.id, slot) {
+                self.request_migration(store, (row, slot), Departure::AtOnce, leaving);
+            } else if job.job_type == JobType::Service && !self.is_migrating(store, row.id, slot) {
                 self.pace(store, row.job);
             }
         }
@@ -231,20 +233,24 @@ impl Drains {
         store: &'s Store,
         observed: &Observed,
         slot: AllocSlot,
-    ) -> Option<(JobSlot, &'s str, Standing)> {
+    ) -> Option<(JobSlot, &'s str, AllocHealthState)> {
         let alloc =
-            store.allocs().row(slot).filter(|alloc| self.pacing.has(alloc.job) && alloc.is_wanted())?;
+            store.allocs().row(slot).filter(|alloc| self.pacing.has(alloc.job) && alloc.is_desired())?;
         let (job, group) = store.job_of(alloc)?;
-        if job.job_type != JobType::Service || self.is_told(store, alloc.id, slot) {
+        if job.job_type != JobType::Service || self.is_migrating(store, alloc.id, slot) {
             return None;
         }
         let is_drained = store.nodes().row(alloc.node).is_some_and(|node| self.nodes.contains_key(&node.id));
         let well = is_well(store, observed, (slot, alloc), job, group);
-        Some((alloc.job, &group.name, Standing { well, leaves: is_drained.then_some(alloc.name_index) }))
+        Some((
+            alloc.job,
+            &group.name,
+            AllocHealthState { well, leaves: is_drained.then_some(alloc.name_index) },
+        ))
     }
 
     /// Of each group so many leave at once that enough of it stays well.
-    fn judge_job(&mut self, store: &Store, job: JobSlot, leaving: &mut Leaving) {
+    fn judge_job(&mut self, store: &Store, job: JobSlot, leaving: &mut DrainActions) {
         let Some(row) = store.jobs().row(job) else { return self.pacing.end(job, std::iter::empty()) };
         if self.pacing.is_over(job) {
             return self.pacing.end(job, store.jobs().allocs(row));
@@ -252,29 +258,29 @@ impl Drains {
         for group in &row.job().groups {
             for slot in self.pacing.may_leave(job, group) {
                 if let Some(row) = store.allocs().row(slot) {
-                    self.tell(store, (row, slot), Departure::WhenPlaced, leaving);
+                    self.request_migration(store, (row, slot), Departure::WhenPlaced, leaving);
                 }
             }
         }
     }
 
-    fn is_told(&self, store: &Store, id: AllocId, slot: AllocSlot) -> bool {
-        self.telling.contains_key(&id) || store.allocs().extra(slot).is_some_and(|e| e.migrate.is_some())
+    fn is_migrating(&self, store: &Store, id: AllocId, slot: AllocSlot) -> bool {
+        self.migrating.contains_key(&id) || store.allocs().extra(slot).is_some_and(|e| e.migrate.is_some())
     }
 
-    fn tell(
+    fn request_migration(
         &mut self,
         store: &Store,
         (row, slot): (&AllocRow, AllocSlot),
         how: Departure,
-        leaving: &mut Leaving,
+        leaving: &mut DrainActions,
     ) {
-        let told = store.allocs().extra(slot).and_then(|extra| extra.migrate);
-        let told = told.max(self.telling.get(&row.id).copied());
-        if told >= Some(how) {
+        let requested = store.allocs().extra(slot).and_then(|extra| extra.migrate);
+        let requested = requested.max(self.migrating.get(&row.id).copied());
+        if requested >= Some(how) {
             return;
         }
-        self.telling.insert(row.id, how);
+        self.migrating.insert(row.id, how);
         self.changed_allocs.insert(slot);
         let job = store.jobs().row(row.job).map(|job| job.key.clone());
         leaving.allocs.extend(job.map(|job| (MigrateAlloc { alloc: row.id, how }, job)));
@@ -298,11 +304,11 @@ fn is_well(
     let deployed = group.deployed_by(job.job_type).map(|update| update.health_check);
     let watched = detail.extra().is_some_and(|extra| extra.watched);
     let migrate = || group.migrate.as_ref().map_or(HealthCheck::Checks, |migrate| migrate.health_check);
-    let asked = deployed.or_else(|| watched.then(migrate));
+    let checked_by = deployed.or_else(|| watched.then(migrate));
     match seen.healthy {
         Some(healthy) => Some(healthy),
         None if seen.status != ClientStatus::Running => Some(false),
-        None => asked.is_none_or(|asked| asked == HealthCheck::Manual).then_some(true),
+        None => checked_by.is_none_or(|checked_by| checked_by == HealthCheck::Manual).then_some(true),
     }
 }
 
@@ -334,7 +340,7 @@ mod tests {
     }
 
     fn drain() -> Command {
-        let new = NewDrain { deadline: None, ignore_system: false, asked_ns: 0 };
+        let new = NewDrain { deadline: None, ignore_system: false, requested_ns: 0 };
         let drain = DrainNode { node: NODE, drain: Some(new), eligible: false, meta: BTreeMap::default() };
         Command::DrainNode(Box::new(drain))
     }

@@ -51,7 +51,7 @@ impl Leader {
         }
     }
 
-    /// Ends of allocations and the evaluations they ask for go into the same entry, where it has room.
+    /// Ends of allocations and the evaluations they ask for go into the same entry, where it has capacity.
     pub(super) fn write_ends(&mut self) {
         let ended = std::mem::take(&mut self.work.ended);
         self.outbox.push_list(&ended, &Command::EndAllocs);
@@ -59,7 +59,7 @@ impl Leader {
 
     /// Makes evaluations of the jobs that ask for one.
     pub(super) fn evaluate_wanting(&mut self, store: &Store) {
-        if std::mem::take(&mut self.work.node_came) {
+        if std::mem::take(&mut self.work.node_added) {
             self.want_per_node_jobs(store);
         }
         for (key, trigger) in std::mem::take(&mut self.work.wanting) {
@@ -88,23 +88,23 @@ fn end_of(store: &Store, alloc: &ObservedAlloc, now: Timestamp) -> AllocEnd {
         alloc: alloc.id,
         status: alloc.status,
         tasks: alloc.tasks.iter().map(result_of).collect(),
-        seen_at: if_ahead(store, alloc.modified_at, now),
+        observed_at: if_ahead(store, alloc.modified_at, now),
     }
 }
 
 /// The time of an observation, where the clock of its node is ahead: otherwise the entry's is later. None as long as servers do
 /// not all know of it.
-fn if_ahead(store: &Store, seen_at: Timestamp, now: Timestamp) -> Option<Timestamp> {
-    (seen_at > now && store.version() >= SEEN_SINCE).then_some(seen_at)
+fn if_ahead(store: &Store, observed_at: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    (observed_at > now && store.version() >= SEEN_SINCE).then_some(observed_at)
 }
 
 /// Allocations on silent nodes end by these decisions, and readers have seen when they changed last.
-pub(super) fn say_when_seen(stops: &mut [Stop], store: &Store, observed: &Observed, now: Timestamp) {
+pub(super) fn set_observed_ends(stops: &mut [Stop], store: &Store, observed: &Observed, now: Timestamp) {
     let lost = |stop: &&mut Stop| matches!(stop.reason, StopReason::NodeLost | StopReason::OriginalKept);
     for stop in stops.iter_mut().filter(lost) {
         let slot = store.allocs().find(stop.alloc);
-        let seen_at = slot.and_then(|slot| observed.modified_at(slot, stop.alloc));
-        stop.seen_at = seen_at.and_then(|seen_at| if_ahead(store, seen_at, now));
+        let observed_at = slot.and_then(|slot| observed.modified_at(slot, stop.alloc));
+        stop.observed_at = observed_at.and_then(|observed_at| if_ahead(store, observed_at, now));
     }
 }
 

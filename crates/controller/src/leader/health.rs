@@ -9,8 +9,8 @@ use berth_model::{
     store::{AllocSlot, Store},
 };
 
-use super::{Leader, Replica, rollouts::Verdict, unhealthy::why_unhealthy};
-use crate::messages::Seen;
+use super::{Leader, Replica, rollouts::DeploymentVerdict, unhealthy::why_unhealthy};
+use crate::messages::ReportedAlloc;
 
 impl Leader {
     /// An agent has found how an allocation is. Only what an active deployment rests on is written.
@@ -36,7 +36,7 @@ impl Leader {
     }
 
     /// The same of what is published.
-    pub(super) fn on_seen_health(&mut self, store: &Store, seen: &Seen) {
+    pub(super) fn on_seen_health(&mut self, store: &Store, seen: &ReportedAlloc) {
         if let Some(slot) = seen.slot_in(store) {
             self.on_health(store, slot, &seen.alloc);
         }
@@ -62,7 +62,7 @@ impl Leader {
         }
     }
 
-    /// Evidence goes into one entry, with what else ended, as far as that has room.
+    /// Evidence goes into one entry, with what else ended, as far as that has capacity.
     pub(super) fn write_evidence(&mut self) {
         let found = std::mem::take(&mut self.work.found);
         self.outbox.push_list(&found, &Command::SetAllocHealth);
@@ -72,19 +72,19 @@ impl Leader {
     pub(super) fn judge_deployments(&mut self, store: &Store) {
         for (id, job, verdict) in self.work.rollouts.judge(store, self.time) {
             match verdict {
-                Verdict::GoOn => {
+                DeploymentVerdict::GoOn => {
                     self.work.wanting.entry(job).or_insert(Trigger::DeploymentWatcher);
                 }
-                Verdict::Promote(groups) => {
+                DeploymentVerdict::Promote(groups) => {
                     let eval = EvalId(self.ids.mint());
                     let promote = PromoteDeployment { id, groups: Some(groups), eval };
                     self.outbox.push(Command::PromoteDeployment(Box::new(promote)));
                 }
-                Verdict::Successful => {
+                DeploymentVerdict::Successful => {
                     let why = "Deployment completed successfully".to_owned();
                     self.set_deployment(id, DeploymentStatus::Successful, why, None, None);
                 }
-                Verdict::Failed(why, revert_to) => {
+                DeploymentVerdict::Failed(why, revert_to) => {
                     let eval = Some(EvalId(self.ids.mint()));
                     self.set_deployment(id, DeploymentStatus::Failed, why, revert_to, eval);
                 }

@@ -1,4 +1,4 @@
-//! What only one server does, while it leads: it queues evaluations, judges plans, gives everything its place in the log
+//! What only one server does, while it leads: it queues evaluations, judges plans, gives everything its position in the log
 //! and in the one order of changes, and watches over time. Made from a replica when a leadership begins, dropped with all
 //! that was in flight when it ends; nothing plans or proposes without it.
 
@@ -32,7 +32,7 @@ use berth_model::{
     command::{Command, ENTRY_VERSION_MIN, Entry, Outcome},
     deployment::AllocHealth,
     eval::Trigger,
-    event::{Applied, Event as Change},
+    event::{AppliedEntry, StateChange},
     ids::IdSeed,
     node::NodeStatus,
     store::Store,
@@ -40,25 +40,25 @@ use berth_model::{
 use berth_scheduler::Ledger;
 
 use crate::{
-    action::{Action, Answer, ToPlan},
+    action::{Action, PlanRequest, ProposalOutcome},
     applier::{Applier, RefusedPlacements},
     blocked::Blocked,
     eval_queue::EvalQueue,
-    event::{Request, Versions},
+    event::{EntryVersions, Request},
     follow::Follower,
     index_mint::IndexMint,
     liveness::{Liveness, grace},
-    messages::{Batch, DownFrame, HELD_TOLD_MAX, NodeRecovery, ServerId, UpFrame},
-    observing::{Observing, Ready},
-    outbox::{Abandoned, Heading, Outbox, PlanPart, PlanTail, Purpose},
-    replica::{Links, Replica},
+    messages::{DownFrame, HELD_TOLD_MAX, NodeRecovery, ObservationBatch, ServerId, UpFrame},
+    observation_queue::{ObservationQueue, OrderedObservation},
+    outbox::{Abandoned, EntryHeader, Outbox, PlanPart, PlanTail, Purpose},
+    replica::{LinkCapacity, Replica},
     tenants::Tenants,
 };
 use collect::Collector;
 use drains::Drains;
 use periodic::Periodic;
 use rollouts::Rollouts;
-use servers::{SYNC_PARTS_MAX, Sent, Servers};
+use servers::{SYNC_PARTS_MAX, Servers, SyncPoint};
 use sessions::Sessions;
 
 /// Servers that can apply entries of this version read all of a [`NodeRecovery`].
@@ -73,13 +73,13 @@ pub(crate) struct Leader {
     /// For how long this server has listened to agents.
     listening: Duration,
     /// What the servers of the cluster can apply.
-    versions: Versions,
+    versions: EntryVersions,
     mint: IndexMint,
     outbox: Outbox,
     /// Shared with planners.
     ledger: Ledger,
     applier: Applier,
-    observing: Observing,
+    observations: ObservationQueue,
     /// The replicas, and the agents that speak through them.
     servers: Servers,
     sessions: Sessions,
@@ -94,12 +94,12 @@ pub(crate) struct Leader {
     /// Until when nothing counts as lost that waits for its node. Not extended when another server is gone: one that comes and goes
     /// would keep what is lost from ever being replaced.
     awaited_until: Timestamp,
-    work: Work,
+    work: PendingWork,
 }
 
 /// What the leader has to do about the state: all of it is made from the state, and made again when that is replaced.
 #[derive(Debug)]
-struct Work {
+struct PendingWork {
     queue: EvalQueue,
     blocked: Blocked,
     tenants: Tenants,
@@ -124,10 +124,10 @@ struct Work {
     /// Jobs that are to be evaluated.
     wanting: BTreeMap<JobKey, Trigger>,
     /// Per-node jobs are to be evaluated: a node has become ready.
-    node_came: bool,
+    node_added: bool,
 }
 
-impl Work {
+impl PendingWork {
     /// All that a state leads to.
     fn of(store: &Store) -> Self {
         Self {
@@ -147,12 +147,12 @@ impl Work {
             unsettled: BTreeSet::new(),
             awaited: BTreeSet::new(),
             wanting: BTreeMap::new(),
-            node_came: false,
+            node_added: false,
         }
     }
 
     /// Keeps everything that follows the state in step with it.
-    fn follow(&mut self, store: &Store, change: &Change, at: Timestamp) {
+    fn follow(&mut self, store: &Store, change: &StateChange, at: Timestamp) {
         let Self { blocked, tenants, collector, periodic, rollouts, drains, .. } = self;
         blocked.on_change(store, change, at);
         tenants.on_change(store, change, at);
@@ -165,8 +165,8 @@ impl Work {
 
 /// The times at which the leader is asked.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Times {
-    /// Of entries.
+pub(crate) struct LeaderTimes {
+    /// Time of the entries that are made now.
     pub time: Timestamp,
     /// For how long this server has listened to agents.
     pub listening: Duration,
@@ -178,10 +178,10 @@ impl Leader {
         term: u64,
         server: ServerId,
         replica: &Replica,
-        times: Times,
+        times: LeaderTimes,
         mut ids: IdSeed,
         ledger: Ledger,
-        versions: Versions,
+        versions: EntryVersions,
     ) -> Self {
         let store = replica.store();
         let mut outbox = Outbox::default();
@@ -201,7 +201,7 @@ impl Leader {
             outbox,
             applier: Applier::new(ledger.clone()),
             ledger,
-            observing: Observing::default(),
+            observations: ObservationQueue::default(),
             servers: Servers::new(server),
             sessions: Sessions::of(store),
             ids,
@@ -210,13 +210,13 @@ impl Leader {
             held: Vec::new(),
             grace_until: times.time.after(grace(store)),
             awaited_until: times.time.after(grace(store)),
-            work: Work::of(store),
+            work: PendingWork::of(store),
         };
         leader.take_up_state(replica);
         leader
     }
 
-    /// Of the leadership.
+    /// Term of the leadership.
     pub fn term(&self) -> u64 {
         self.term
     }
@@ -225,17 +225,17 @@ impl Leader {
     pub fn end(self, why: &str, actions: &mut Vec<Action>) {
         self.applier.end();
         let Abandoned { unknown, not_written } = self.outbox.abandon();
-        let mut end = |purpose: Purpose, answer: Answer| match purpose {
+        let mut end = |purpose: Purpose, answer: ProposalOutcome| match purpose {
             Purpose::Request(token) => actions.push(Action::Answer(token, answer)),
             // Whoever leads next decides them from the state.
             Purpose::Plan(_) | Purpose::NodeStatus(_) | Purpose::Introduction(_) | Purpose::Own => {}
         };
-        unknown.into_iter().for_each(|purpose| end(purpose, Answer::Unknown(why.to_owned())));
-        not_written.into_iter().for_each(|purpose| end(purpose, Answer::NotWritten(why.to_owned())));
+        unknown.into_iter().for_each(|purpose| end(purpose, ProposalOutcome::Unknown(why.to_owned())));
+        not_written.into_iter().for_each(|purpose| end(purpose, ProposalOutcome::NotWritten(why.to_owned())));
     }
 
     /// What the servers of the cluster can apply has changed.
-    pub fn set_versions(&mut self, versions: Versions) {
+    pub fn set_versions(&mut self, versions: EntryVersions) {
         self.versions = versions;
     }
 
@@ -246,7 +246,7 @@ impl Leader {
     }
 
     /// Time has gone on.
-    pub fn set_times(&mut self, times: Times) {
+    pub fn set_times(&mut self, times: LeaderTimes) {
         (self.time, self.listening) = (times.time, times.listening);
     }
 
@@ -258,7 +258,7 @@ impl Leader {
             let held_by = &self.versions.held_by;
             let why =
                 format!("it needs entries of the log of version {needed}, and {held_by}: upgrade it first");
-            return actions.push(Action::Answer(token, Answer::TooNew(why)));
+            return actions.push(Action::Answer(token, ProposalOutcome::TooNew(why)));
         }
         if let [Command::RestorePart(part)] = commands.commands() {
             self.mint.go_on_after(part.granted);
@@ -269,10 +269,10 @@ impl Leader {
     }
 
     /// Entries have been applied; the replica has taken them in.
-    pub fn on_applied(&mut self, replica: &Replica, applied: &[Applied], actions: &mut Vec<Action>) {
+    pub fn on_applied(&mut self, replica: &Replica, applied: &[AppliedEntry], actions: &mut Vec<Action>) {
         self.mint.grant(replica.store().granted());
-        for Applied { index, outcomes, events, .. } in applied {
-            self.observing.on_applied(*index);
+        for AppliedEntry { index, outcomes, events, .. } in applied {
+            self.observations.on_applied(*index);
             self.applier.applied(*index, outcomes.iter().any(Result::is_err));
             let mut outcomes = outcomes.iter().cloned();
             for (purpose, count) in self.outbox.applied(*index) {
@@ -292,7 +292,7 @@ impl Leader {
     ) {
         match purpose {
             Purpose::Request(token) => {
-                actions.push(Action::Answer(token, Answer::Committed(index, outcomes)));
+                actions.push(Action::Answer(token, ProposalOutcome::Committed(index, outcomes)));
             }
             Purpose::Plan(PlanPart { tail: Some(tail), .. }) if tail.again => self.plan_again(tail.eval),
             // The state has no such node: its introduction was not written, or it was purged.
@@ -307,7 +307,7 @@ impl Leader {
         for purpose in self.outbox.not_written(index) {
             match purpose {
                 Purpose::Request(token) => {
-                    actions.push(Action::Answer(token, Answer::NotWritten(why.to_owned())));
+                    actions.push(Action::Answer(token, ProposalOutcome::NotWritten(why.to_owned())));
                 }
                 Purpose::Plan(PlanPart { tail: Some(tail), .. }) => self.plan_again(tail.eval),
                 // A later part may be written and close the evaluation all the same.
@@ -326,7 +326,7 @@ impl Leader {
     /// A replica says something.
     pub fn on_frame(&mut self, replica: &Replica, from: ServerId, frame: UpFrame) {
         if frame.term == self.term {
-            let recent = self.observing.unpublished(replica.publication().last());
+            let recent = self.observations.unpublished(replica.publication().last());
             self.servers.on_frame(from, frame, self.mint.began(), recent, self.listening);
         }
     }
@@ -335,7 +335,7 @@ impl Leader {
     pub fn flush(
         &mut self,
         replica: &Replica,
-        links: &dyn Links,
+        links: &dyn LinkCapacity,
         actions: &mut Vec<Action>,
     ) -> Vec<(ServerId, DownFrame)> {
         self.take_in(replica);
@@ -344,30 +344,32 @@ impl Leader {
         self.judge_deployments(replica.store());
         self.judge_drains(replica);
         self.evaluate_wanting(replica.store());
-        if let Some(command) = self.mint.ask() {
+        if let Some(command) = self.mint.next_grant() {
             self.outbox.push(command);
         }
         self.work.tenants.follow(replica.store());
         self.retry_blocked(replica.store());
         let version = self.entry_version(replica.store());
-        let heading = Heading { term: self.term, version, at: self.time };
-        let Self { mint, observing, outbox, applier, servers, .. } = self;
+        let heading = EntryHeader { term: self.term, version, at: self.time };
+        let Self { mint, observations, outbox, applier, servers, .. } = self;
         let after = replica.store().index();
-        observing.mint(after, || mint.observed());
+        observations.mint(after, || mint.observed());
         for server in servers.due(links) {
             let Some(index) = mint.observed_block(SYNC_PARTS_MAX) else { break };
-            observing.sync(server, index, after);
+            observations.sync(server, index, after);
             servers.placed(server);
         }
         outbox.flush(mint, heading, |ticket, index| applier.proposed(ticket, index), actions);
         self.publish(replica);
-        let told =
-            Sent { up_to: self.observing.told_up_to(self.mint.last()), recovery: self.recovery(version) };
-        self.servers.frames(self.term, &told, links, self.listening)
+        let sync_point = SyncPoint {
+            up_to: self.observations.sent_up_to(self.mint.last()),
+            recovery: self.recovery(version),
+        };
+        self.servers.frames(self.term, &sync_point, links, self.listening)
     }
 
     /// Whether there is something for a replica that could be sent now.
-    pub fn has_more_to_say(&self, links: &dyn Links) -> bool {
+    pub fn has_more_to_send(&self, links: &dyn LinkCapacity) -> bool {
         let lacks_more = || self.mint.has_block(SYNC_PARTS_MAX) && !self.servers.due(links).is_empty();
         self.servers.has_outgoing(links) || lacks_more()
     }
@@ -390,18 +392,18 @@ impl Leader {
     /// Has the replicas sent what is to be published.
     fn publish(&mut self, replica: &Replica) {
         let published = replica.publication().last();
-        for ready in self.observing.ready(self.outbox.first_in_flight()) {
+        for ready in self.observations.ready(self.outbox.first_in_flight()) {
             match ready {
-                Ready::Batch(batch) => {
+                OrderedObservation::Batch(batch) => {
                     self.servers.publish(&batch);
                     let seen = batch.reports.iter().flat_map(|report| &report.seen);
                     // A deployment, or what an allocation is to run, may have changed since a report came, and what changed
                     // looked at what had been published before.
                     seen.for_each(|seen| self.on_seen_health(replica.store(), seen));
-                    self.observing.tell(batch, published);
+                    self.observations.add_sent(batch, published);
                 }
-                Ready::Sync(server, index, after) => {
-                    let recent = self.observing.unpublished(published);
+                OrderedObservation::Sync(server, index, after) => {
+                    let recent = self.observations.unpublished(published);
                     self.servers.sync(server, [index, after], replica.publication(), recent);
                 }
             }
@@ -409,7 +411,7 @@ impl Leader {
     }
 
     /// This server's replica has recorded what agents reported: what that means for drains is judged next.
-    pub fn on_recorded(&mut self, store: &Store, batches: &[Arc<Batch>]) {
+    pub fn on_recorded(&mut self, store: &Store, batches: &[Arc<ObservationBatch>]) {
         let seen = batches.iter().flat_map(|batch| &batch.reports).flat_map(|report| &report.seen);
         self.work.drains.on_recorded(store, seen);
     }
@@ -424,7 +426,7 @@ impl Leader {
         }
         while self.work.queue.planning() < planning_max {
             let Some(eval) = self.work.queue.pop(replica.store(), &mut self.work.tenants) else { break };
-            plans.push(Action::Plan(ToPlan {
+            plans.push(Action::Plan(PlanRequest {
                 term: self.term,
                 eval,
                 now: self.time,

@@ -5,7 +5,7 @@ use berth_model::{
 };
 
 use super::{Leader, Purpose, Replica};
-use crate::liveness::{Judgement, grace};
+use crate::liveness::{SilenceVerdict, grace};
 
 impl Leader {
     /// What runs on a node is known: it takes work, unless it does already.
@@ -22,7 +22,7 @@ impl Leader {
         if self.cut_off_since.is_some() {
             return;
         }
-        let Judgement { lost, held } = self.liveness.judge(store, self.listening, self.time);
+        let SilenceVerdict { lost, held } = self.liveness.judge(store, self.listening, self.time);
         lost.into_iter().for_each(|id| self.declare_silent(store, id));
         self.held = held;
     }

@@ -7,7 +7,7 @@ use std::{
 
 use berth_model::{
     JobKey, Timestamp,
-    event::Event as Change,
+    event::StateChange,
     store::{JobRow, Store},
 };
 
@@ -19,7 +19,7 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// A job that is due.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct DueLaunch {
     /// The job.
     pub job: JobKey,
     /// The first time at which it was due that no launch has dealt with.
@@ -43,12 +43,14 @@ impl Follower for Periodic {
         all
     }
 
-    fn on_change(&mut self, store: &Store, change: &Change, _at: Timestamp) {
+    fn on_change(&mut self, store: &Store, change: &StateChange, _at: Timestamp) {
         match change {
-            Change::JobRegistered(slot) | Change::JobDeregistered(slot) | Change::JobLaunched(slot) => {
+            StateChange::JobRegistered(slot)
+            | StateChange::JobDeregistered(slot)
+            | StateChange::JobLaunched(slot) => {
                 store.jobs().row(*slot).into_iter().for_each(|row| self.wait_for(row));
             }
-            Change::JobCollected(_, key) | Change::JobPurged(_, key) => self.forget(key),
+            StateChange::JobCollected(_, key) | StateChange::JobPurged(_, key) => self.forget(key),
             _ => {}
         }
     }
@@ -60,14 +62,14 @@ impl Follower for Periodic {
 
 impl Periodic {
     /// A job that is due now; none when no other is.
-    pub fn due(&mut self, store: &Store, now: Timestamp) -> Option<Due> {
+    pub fn due(&mut self, store: &Store, now: Timestamp) -> Option<DueLaunch> {
         while let Some((_, job)) = self.queue.first().filter(|(at, _)| *at <= now).cloned() {
             self.forget(&job);
             let Some(row) = store.job(&job) else { continue };
             match row.due() {
                 Some(due) if due <= now => {
                     self.wait(&job, now.after(AGAIN));
-                    return Some(Due { at: run_time(row, due, now), job, due });
+                    return Some(DueLaunch { at: run_time(row, due, now), job, due });
                 }
                 later => later.into_iter().for_each(|at| self.wait(&job, at)),
             }

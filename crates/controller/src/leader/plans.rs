@@ -10,10 +10,12 @@ use berth_model::{
 };
 use berth_scheduler::{Ledger, Plan, Ticket};
 
-use super::{Action, Leader, PlanPart, PlanTail, Purpose, RefusedPlacements, Replica, ends::say_when_seen};
-use crate::{applier::Verdict, outbox::TooLarge};
+use super::{
+    Action, Leader, PlanPart, PlanTail, Purpose, RefusedPlacements, Replica, ends::set_observed_ends,
+};
+use crate::{applier::CheckedPlan, outbox::TooLarge};
 
-/// How often a plan that was refused is made again before its work waits for room.
+/// How often a plan that was refused is made again before its work waits for capacity.
 const ATTEMPTS_MAX: u32 = 5;
 /// What is kept of the reason for which an evaluation failed.
 const FAILURE_BYTES_MAX: usize = 1 << 10;
@@ -37,7 +39,7 @@ impl Leader {
             return discard(&self.ledger, ticket, actions);
         };
         if eval.status == EvalStatus::Blocked && self.work.blocked.waits_on(store, &eval, &plan) {
-            // Still no room, nothing changed: nothing to write.
+            // Still no capacity, nothing changed: nothing to write.
             self.work.queue.done(eval.id, &mut self.work.tenants);
             return discard(&self.ledger, ticket, actions);
         }
@@ -51,7 +53,7 @@ impl Leader {
         };
         let next = self.next_evals(&plan);
         let planned_on = plan.snapshot_index;
-        say_when_seen(&mut plan.stops, store, replica.observed(), self.time);
+        set_observed_ends(&mut plan.stops, store, replica.observed(), self.time);
         let verdict = self.applier.check(store, plan, ticket, (becomes, next));
         let (committed, refused) = (verdict.passed, verdict.refused.clone());
         let refused_nothing = verdict.done;
@@ -62,8 +64,8 @@ impl Leader {
         }
     }
 
-    fn write_plan(&mut self, eval: &Arc<Eval>, verdict: Verdict, planned_on: Index) {
-        let Verdict { parts, passed, done, .. } = verdict;
+    fn write_plan(&mut self, eval: &Arc<Eval>, verdict: CheckedPlan, planned_on: Index) {
+        let CheckedPlan { parts, passed, done, .. } = verdict;
         let again = !done && self.is_tried_again(eval, passed);
         let superseded = self.work.blocked.of_job(&eval.job).filter(|blocked| *blocked != eval.id);
         if let Some(old) = superseded.filter(|_| done) {
@@ -105,7 +107,7 @@ impl Leader {
         }
     }
 
-    /// Nothing of a stopped job waits any more, whether for room or for the time of its reschedule.
+    /// Nothing of a stopped job waits any more, whether for capacity or for the time of its reschedule.
     fn cancel_waiting(&mut self, store: &Store, eval: &Eval) {
         let Some(row) = store.job(&eval.job).filter(|row| row.job().stop) else { return };
         let others = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));

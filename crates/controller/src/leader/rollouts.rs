@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_model::{
     DeploymentId, JobKey, Timestamp,
     alloc::ClientStatus,
-    deployment::{Culprit, Deployment, DeploymentGroup, DeploymentStatus},
-    event::Event as Change,
+    deployment::{Deployment, DeploymentGroup, DeploymentStatus, UnhealthyAlloc},
+    event::StateChange,
     job::JobType,
     store::{AllocRow, AllocSlot, JobRow, NodeRow, NodeSlot, Store},
 };
@@ -17,7 +17,7 @@ use crate::follow::Follower;
 
 /// What is to become of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum DeploymentVerdict {
     /// All of it is healthy.
     Successful,
     /// Why, and the version to go back to.
@@ -31,20 +31,20 @@ pub(crate) enum Verdict {
 /// The deployments that are active.
 #[derive(Debug, Default)]
 pub(crate) struct Rollouts {
-    /// To be judged.
+    /// Deployments to judge at the next step.
     changed: BTreeSet<DeploymentId>,
     /// When each is judged for the sake of time.
     deadlines: BTreeSet<(Timestamp, DeploymentId)>,
     times: BTreeMap<DeploymentId, Timestamp>,
     /// What was decided of them is on its way into the log.
     decided: BTreeSet<DeploymentId>,
-    /// How far each had come when it was last let go on: a plan that found no room counts as a change of its deployment, and
+    /// How far each had come when it was last let go on: a plan that found no capacity counts as a change of its deployment, and
     /// must not ask for the next one.
     went_on: BTreeMap<DeploymentId, Vec<Progress>>,
     /// Those of jobs that run on every node: how far they are depends on the nodes too.
     per_node: BTreeSet<DeploymentId>,
     /// Of these, the ones to be looked at again, since allocations ended that they do not count.
-    unsure: BTreeSet<DeploymentId>,
+    recheck: BTreeSet<DeploymentId>,
     /// All of these are to be looked at again.
     nodes_changed: bool,
 }
@@ -64,27 +64,29 @@ impl Follower for Rollouts {
         all
     }
 
-    fn on_change(&mut self, store: &Store, change: &Change, _at: Timestamp) {
+    fn on_change(&mut self, store: &Store, change: &StateChange, _at: Timestamp) {
         match change {
-            Change::DeploymentChanged(id, _) => {
+            StateChange::DeploymentChanged(id, _) => {
                 self.forget(*id);
                 match store.deployments().get(*id).filter(|d| d.is_active()) {
                     Some(deployment) => self.look_at(store, deployment),
                     None => self.forget_all(*id),
                 }
             }
-            Change::DeploymentCollected(id) => {
+            StateChange::DeploymentCollected(id) => {
                 self.forget(*id);
                 self.forget_all(*id);
             }
-            Change::NodeRegistered(_)
-            | Change::NodeChanged(..)
-            | Change::NodeCollected(..)
-            | Change::AllocCollected(..) => self.nodes_changed = true,
-            Change::AllocStopped(slot) | Change::AllocEnded(slot) | Change::AllocUpdated(slot, _) => {
+            StateChange::NodeRegistered(_)
+            | StateChange::NodeChanged(..)
+            | StateChange::NodeCollected(..)
+            | StateChange::AllocCollected(..) => self.nodes_changed = true,
+            StateChange::AllocStopped(slot)
+            | StateChange::AllocEnded(slot)
+            | StateChange::AllocUpdated(slot, _) => {
                 let job = store.allocs().row(*slot).map(|row| row.job);
                 let of = job.and_then(|job| store.deployments().active_of(job)).map(|of| of.id);
-                self.unsure.extend(of.filter(|id| self.per_node.contains(id)));
+                self.recheck.extend(of.filter(|id| self.per_node.contains(id)));
             }
             _ => {}
         }
@@ -111,7 +113,7 @@ impl Rollouts {
     fn forget(&mut self, id: DeploymentId) {
         self.changed.remove(&id);
         self.decided.remove(&id);
-        self.unsure.remove(&id);
+        self.recheck.remove(&id);
         self.forget_deadline(id);
     }
 
@@ -121,7 +123,7 @@ impl Rollouts {
         }
     }
 
-    /// It is over.
+    /// Drops all that is stored of a deployment that has ended.
     fn forget_all(&mut self, id: DeploymentId) {
         self.went_on.remove(&id);
         self.per_node.remove(&id);
@@ -130,11 +132,11 @@ impl Rollouts {
     /// Looks again at those that nodes, and allocations of older versions, have changed. Once for many such changes: it takes a
     /// look at all allocations of a job.
     pub fn follow(&mut self, store: &Store) {
-        let mut unsure = std::mem::take(&mut self.unsure);
+        let mut recheck = std::mem::take(&mut self.recheck);
         if std::mem::take(&mut self.nodes_changed) {
-            unsure.extend(&self.per_node);
+            recheck.extend(&self.per_node);
         }
-        for id in unsure {
+        for id in recheck {
             self.forget_deadline(id);
             if let Some(deployment) = store.deployments().get(id) {
                 self.look_at(store, deployment);
@@ -149,7 +151,7 @@ impl Rollouts {
     }
 
     /// What is to be done about those that changed or whose time has come.
-    pub fn judge(&mut self, store: &Store, now: Timestamp) -> Vec<(DeploymentId, JobKey, Verdict)> {
+    pub fn judge(&mut self, store: &Store, now: Timestamp) -> Vec<(DeploymentId, JobKey, DeploymentVerdict)> {
         self.follow(store);
         let due = self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id);
         let looked_at: BTreeSet<DeploymentId> =
@@ -160,7 +162,7 @@ impl Rollouts {
                 continue;
             };
             let verdict = judge(store, deployment, now);
-            if verdict == Some(Verdict::GoOn) {
+            if verdict == Some(DeploymentVerdict::GoOn) {
                 let now = progress(deployment);
                 if self.went_on.get(&id) == Some(&now) {
                     continue;
@@ -170,7 +172,7 @@ impl Rollouts {
                 self.went_on.remove(&id);
             }
             let Some(verdict) = verdict else { continue };
-            if verdict != Verdict::GoOn {
+            if verdict != DeploymentVerdict::GoOn {
                 self.decided.insert(id);
             }
             verdicts.push((id, deployment.job.clone(), verdict));
@@ -191,7 +193,7 @@ fn is_timed(store: &Store, group: &DeploymentGroup) -> bool {
     group.require_progress_by != Timestamp::default() && !store.has_healthy_canaries(group)
 }
 
-fn judge(store: &Store, deployment: &Deployment, now: Timestamp) -> Option<Verdict> {
+fn judge(store: &Store, deployment: &Deployment, now: Timestamp) -> Option<DeploymentVerdict> {
     let row = store.job(&deployment.job).filter(|_| deployment.status == DeploymentStatus::Running)?;
     let is_stuck = |group: &DeploymentGroup| is_per_node(row) && is_stuck(store, (row, deployment, group));
     let at_once = |group: &&DeploymentGroup| {
@@ -202,7 +204,7 @@ fn judge(store: &Store, deployment: &Deployment, now: Timestamp) -> Option<Verdi
     }
     let unfinished = unfinished(store, row, deployment);
     if unfinished.is_empty() {
-        return Some(Verdict::Successful);
+        return Some(DeploymentVerdict::Successful);
     }
     let late = |group: &&&DeploymentGroup| group.require_progress_by <= now && is_timed(store, group);
     if let Some(group) = unfinished.iter().find(late) {
@@ -212,9 +214,12 @@ fn judge(store: &Store, deployment: &Deployment, now: Timestamp) -> Option<Verdi
         unfinished.iter().copied().filter(|group| group.is_canarying()).collect();
     let is_shown = |group: &&DeploymentGroup| group.auto_promote && store.has_healthy_canaries(group);
     if !canarying.is_empty() && canarying.iter().all(is_shown) {
-        return Some(Verdict::Promote(canarying.iter().map(|group| group.name.clone()).collect()));
+        return Some(DeploymentVerdict::Promote(canarying.iter().map(|group| group.name.clone()).collect()));
     }
-    unfinished.iter().any(|group| can_go_on(store, (row, deployment, group))).then_some(Verdict::GoOn)
+    unfinished
+        .iter()
+        .any(|group| can_go_on(store, (row, deployment, group)))
+        .then_some(DeploymentVerdict::GoOn)
 }
 
 fn is_per_node(row: &JobRow) -> bool {
@@ -239,12 +244,12 @@ fn unfinished<'a>(store: &Store, row: &JobRow, deployment: &'a Deployment) -> Ve
 }
 
 /// A job, its active deployment, and a group of that.
-type Of<'a> = (&'a JobRow, &'a Deployment, &'a DeploymentGroup);
+type GroupRollout<'a> = (&'a JobRow, &'a Deployment, &'a DeploymentGroup);
 
 /// Whether a group with one allocation a node is rolled out. Nodes come and go: what its deployment began with says little of it,
 /// and it is through once nothing of an older version is desired on nodes that take new work. What is on others is replaced once
 /// they do. Canaries wait for their promotion, unless too few of them are left and nothing that they could replace.
-fn is_through(store: &Store, of: Of<'_>) -> bool {
+fn is_through(store: &Store, of: GroupRollout<'_>) -> bool {
     let (row, _, group) = of;
     if group.healthy == 0 || store.has_healthy_canaries(group) || has_old(store, of) {
         return false;
@@ -254,7 +259,7 @@ fn is_through(store: &Store, of: Of<'_>) -> bool {
 }
 
 /// Whether a group has nothing on any node that could show how its version is, and nowhere to place it.
-fn is_deserted(store: &Store, of: Of<'_>) -> bool {
+fn is_deserted(store: &Store, of: GroupRollout<'_>) -> bool {
     let (row, deployment, group) = of;
     let job = row.version(deployment.job_version).map(|version| &version.job);
     let Some((job, (_, wanted))) = job.and_then(|job| Some((job, job.group(&group.name)?))) else {
@@ -272,35 +277,35 @@ fn is_deserted(store: &Store, of: Of<'_>) -> bool {
 }
 
 /// Whether nothing more will be replaced, since what was found unhealthy is there or has failed.
-fn is_stuck(store: &Store, of: Of<'_>) -> bool {
+fn is_stuck(store: &Store, of: GroupRollout<'_>) -> bool {
     let (row, ..) = of;
     let is_sick = |(slot, alloc): (AllocSlot, &AllocRow)| {
         let is_unwell = || store.allocs().detail(slot).is_some_and(|detail| detail.healthy == Some(false));
-        is_part(store, of, alloc) && (alloc.is_wanted() && is_unwell() || has_ended_failed(store, alloc))
+        is_part(store, of, alloc) && (alloc.is_desired() && is_unwell() || has_ended_failed(store, alloc))
     };
     allocs(store, row).any(|at| has_failed(store, of, at))
         || allocs(store, row).any(is_sick) && has_old(store, of)
 }
 
 /// Whether an allocation of an older version is desired on a node that takes its successor.
-fn has_old(store: &Store, of: Of<'_>) -> bool {
+fn has_old(store: &Store, of: GroupRollout<'_>) -> bool {
     let (row, _, group) = of;
     let takes_work = |alloc: &AllocRow| store.nodes().row(alloc.node).is_some_and(NodeRow::is_ready);
     allocs(store, row).any(|(_, alloc)| {
-        alloc.is_wanted() && is_of(store, alloc, group) && !is_part(store, of, alloc) && takes_work(alloc)
+        alloc.is_desired() && is_of(store, alloc, group) && !is_part(store, of, alloc) && takes_work(alloc)
     })
 }
 
 /// Whether an allocation has still to show how it is, on a node that can be heard.
-fn is_unproven(store: &Store, of: Of<'_>, (slot, alloc): (AllocSlot, &AllocRow)) -> bool {
-    alloc.is_wanted()
+fn is_unproven(store: &Store, of: GroupRollout<'_>, (slot, alloc): (AllocSlot, &AllocRow)) -> bool {
+    alloc.is_desired()
         && is_heard(store, alloc)
         && is_part(store, of, alloc)
         && !store.is_proven(slot, of.1.id)
 }
 
 /// Whether an allocation of the version that is rolled out has failed, where nothing is placed in its stead.
-fn has_failed(store: &Store, of: Of<'_>, (_, alloc): (AllocSlot, &AllocRow)) -> bool {
+fn has_failed(store: &Store, of: GroupRollout<'_>, (_, alloc): (AllocSlot, &AllocRow)) -> bool {
     alloc.job_version == of.1.job_version && has_ended_failed(store, alloc) && is_part(store, of, alloc)
 }
 
@@ -313,7 +318,7 @@ fn is_heard(store: &Store, alloc: &AllocRow) -> bool {
 }
 
 /// Whether an allocation is of the version that is rolled out, or goes on unchanged under it.
-fn is_part(store: &Store, (_, deployment, group): Of<'_>, alloc: &AllocRow) -> bool {
+fn is_part(store: &Store, (_, deployment, group): GroupRollout<'_>, alloc: &AllocRow) -> bool {
     let is_carried = || group.carries(alloc.job_version, alloc.group);
     (alloc.job_version == deployment.job_version || is_carried()) && is_of(store, alloc, group)
 }
@@ -328,7 +333,7 @@ fn allocs<'a>(store: &'a Store, row: &'a JobRow) -> impl Iterator<Item = (AllocS
 
 /// Whether a group may replace more allocations than it has under way. Nobody on a silent node reports how one is: the others do
 /// not wait for that.
-fn can_go_on(store: &Store, of: Of<'_>) -> bool {
+fn can_go_on(store: &Store, of: GroupRollout<'_>) -> bool {
     let (row, deployment, group) = of;
     let job = row.version(deployment.job_version).map(|version| &version.job);
     let update = job.and_then(|job| job.group(&group.name)?.1.update.as_deref());
@@ -341,10 +346,10 @@ fn can_go_on(store: &Store, of: Of<'_>) -> bool {
 }
 
 /// A failure by the allocation that was found unhealthy last; where none was, by what was waited for in vain.
-fn failed(store: &Store, (row, deployment, group): Of<'_>, why: &str) -> Verdict {
+fn failed(store: &Store, (row, deployment, group): GroupRollout<'_>, why: &str) -> DeploymentVerdict {
     let name = &group.name;
-    let said = match &group.culprit {
-        Some(Culprit { alloc, message }) => {
+    let named_cause = match &group.culprit {
+        Some(UnhealthyAlloc { alloc, message }) => {
             format!(" (group {name:?}, allocation {}: {message})", alloc.short())
         }
         None => match awaited(store, (row, deployment, group)) {
@@ -352,8 +357,8 @@ fn failed(store: &Store, (row, deployment, group): Of<'_>, why: &str) -> Verdict
             None => format!(" (group {name:?}: {} of {} placed)", group.live(), group.desired_total),
         },
     };
-    let (description, revert_to) = deployment.undone_by(row, why.to_owned() + &said);
-    Verdict::Failed(description, revert_to)
+    let (description, revert_to) = deployment.undone_by(row, why.to_owned() + &named_cause);
+    DeploymentVerdict::Failed(description, revert_to)
 }
 
 /// The first allocation of a group that has still to show whether it is well.
@@ -362,7 +367,7 @@ fn awaited<'a>(
     (row, deployment, group): (&'a JobRow, &Deployment, &DeploymentGroup),
 ) -> Option<&'a AllocRow> {
     let unproven = allocs(store, row).filter(|(slot, alloc)| {
-        alloc.is_wanted()
+        alloc.is_desired()
             && is_part(store, (row, deployment, group), alloc)
             && !store.is_proven(*slot, deployment.id)
     });

@@ -12,15 +12,15 @@ use berth_model::{Index, NodeId};
 
 use crate::{
     messages::{
-        Batch, DownFrame, DownMessage, FRAME_BYTES, FRAMES_MAX, NodeRecovery, NodeReport, RecordedNode, Rest,
-        Seen, ServerId, UpFrame,
+        Continuation, DownFrame, DownMessage, FRAME_BYTES, FRAMES_MAX, NodeRecovery, NodeReport,
+        ObservationBatch, RecordedNode, ReportedAlloc, ServerId, UpFrame,
     },
-    replica::{Links, Publication, parts_of},
+    replica::{LinkCapacity, Publication, parts_of},
 };
 
 /// Frames of one replica that wait until the leader has applied as much as it.
 const INBOX_MAX: usize = 1024;
-/// Bytes of observed changes that wait for one replica's link, beyond which the newer takes the place of the older.
+/// Bytes of observed changes that wait for one replica's link, beyond which the newer replaces the older.
 const OUTGOING_BYTES_MAX: usize = 8 << 20;
 /// Bytes of what a replica lacks that are sent together.
 const SYNC_BYTES: usize = 2 << 20;
@@ -31,7 +31,7 @@ pub(super) const SYNC_PARTS_MAX: u64 = 32;
 /// A leader that has nothing to say says so this often.
 const SAY_EVERY: Duration = Duration::from_secs(1);
 /// A replica that says nothing for so long is gone: whatever agents it has are not heard either. That must be known before any
-/// of them is declared lost, 15 s after a heartbeat that may be 5 s older than the last word of the replica.
+/// of them is declared lost, 15 s after a heartbeat that may be 5 s older than the last frame of the replica.
 const SILENCE_MAX: Duration = Duration::from_secs(6);
 
 /// The replicas that have attached.
@@ -39,20 +39,20 @@ const SILENCE_MAX: Duration = Duration::from_secs(6);
 pub(super) struct Servers {
     /// This server, whose replica holds what the leader compares with.
     own: ServerId,
-    attached: BTreeMap<ServerId, Attached>,
+    attached: BTreeMap<ServerId, AttachedReplica>,
     /// Frames that ask for another attachment.
     refusals: Vec<(ServerId, DownFrame)>,
 }
 
 /// An attached replica.
 #[derive(Debug)]
-struct Attached {
+struct AttachedReplica {
     number: u64,
     /// Frames taken in and said.
-    taken: u64,
-    said: u64,
+    received: u64,
+    sent: u64,
     heard_at: Duration,
-    said_at: Duration,
+    sent_at: Duration,
     inbox: VecDeque<UpFrame>,
     outgoing: VecDeque<DownMessage>,
     /// Of the observed changes among them, about.
@@ -61,14 +61,14 @@ struct Attached {
     comparing: Option<Option<NodeId>>,
     /// Nodes of which it lacks what was published after an index.
     lacks: BTreeMap<NodeId, Index>,
-    sync: Sync,
+    sync: SyncState,
     /// What it was sent last.
-    told: Sent,
+    sync_point: SyncPoint,
 }
 
 /// What every replica is sent once all that is before it has been.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Sent {
+pub(super) struct SyncPoint {
     /// Everything observed up to here is in it.
     pub up_to: Index,
     pub recovery: NodeRecovery,
@@ -76,10 +76,10 @@ pub(super) struct Sent {
 
 /// Whether a replica waits for what it lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sync {
+enum SyncState {
     /// It lacks nothing.
     Done,
-    /// It is to be sent, once there is a place in the order of changes.
+    /// It is to be sent, once there is a position in the order of changes.
     Due,
     /// There is a place.
     Placed,
@@ -98,20 +98,20 @@ impl Servers {
         from: ServerId,
         frame: UpFrame,
         began: [Index; 2],
-        recent: &[Arc<Batch>],
+        recent: &[Arc<ObservationBatch>],
         listening: Duration,
     ) {
         if frame.number == 1 {
-            let mut attached = Attached::new(&frame, from == self.own, began, listening);
+            let mut attached = AttachedReplica::new(&frame, from == self.own, began, listening);
             if from != self.own {
                 recent.iter().for_each(|batch| attached.lacks_of(batch));
             }
             self.attached.insert(from, attached);
         }
         let (term, attachment) = (frame.term, frame.attachment);
-        let is_next = |attached: &&mut Attached| {
+        let is_next = |attached: &&mut AttachedReplica| {
             attached.number == frame.attachment
-                && attached.taken + 1 == frame.number
+                && attached.received + 1 == frame.number
                 && attached.inbox.len() < INBOX_MAX
         };
         let Some(attached) = self.attached.get_mut(&from).filter(is_next) else {
@@ -121,7 +121,7 @@ impl Servers {
             }
             return;
         };
-        attached.taken += 1;
+        attached.received += 1;
         attached.heard_at = listening;
         attached.inbox.push_back(frame);
     }
@@ -137,7 +137,7 @@ impl Servers {
     /// Replicas that have fallen silent are gone: which.
     pub fn take_silent(&mut self, listening: Duration) -> Vec<ServerId> {
         let own = self.own;
-        let is_silent = |(server, attached): (&ServerId, &Attached)| {
+        let is_silent = |(server, attached): (&ServerId, &AttachedReplica)| {
             *server != own && listening.saturating_sub(attached.heard_at) > SILENCE_MAX
         };
         let silent: Vec<ServerId> =
@@ -152,7 +152,7 @@ impl Servers {
         &mut self,
         from: ServerId,
         theirs: &[RecordedNode],
-        rest: Rest,
+        rest: Continuation,
         publication: &Publication,
     ) -> Vec<NodeId> {
         let mut differ = Vec::new();
@@ -160,11 +160,11 @@ impl Servers {
         let Some(attached) = self.attached.get_mut(&from) else { return differ };
         let Some(after) = attached.comparing else { return differ };
         let last = theirs.last().map(|last| last.node);
-        attached.comparing = (rest == Rest::Follows).then(|| last.or(after));
+        attached.comparing = (rest == Continuation::Follows).then(|| last.or(after));
         if is_own {
             return differ;
         }
-        let is_in_range = |node: NodeId| rest == Rest::None || last.is_some_and(|last| node <= last);
+        let is_in_range = |node: NodeId| rest == Continuation::None || last.is_some_and(|last| node <= last);
         let mut ours = publication.records_after(after).take_while(|own| is_in_range(own.node)).peekable();
         for their in theirs {
             while let Some(own) = ours.next_if(|own| own.node < their.node) {
@@ -187,8 +187,8 @@ impl Servers {
     pub fn lacks(&mut self, server: ServerId, node: NodeId) {
         let Some(attached) = self.attached.get_mut(&server).filter(|_| server != self.own) else { return };
         attached.lacks.insert(node, Index::default());
-        if attached.sync == Sync::Done {
-            attached.sync = Sync::Due;
+        if attached.sync == SyncState::Done {
+            attached.sync = SyncState::Due;
         }
     }
 
@@ -196,47 +196,47 @@ impl Servers {
     pub fn on_restored(&mut self) {
         for attached in self.attached.values_mut() {
             attached.lacks.clear();
-            if attached.sync == Sync::Placed {
-                attached.sync = Sync::Due;
+            if attached.sync == SyncState::Placed {
+                attached.sync = SyncState::Due;
             }
         }
     }
 
     /// Has something sent to a replica.
-    pub fn tell(&mut self, server: ServerId, message: DownMessage) {
+    pub fn send(&mut self, server: ServerId, message: DownMessage) {
         if let Some(attached) = self.attached.get_mut(&server) {
             attached.outgoing.push_back(message);
         }
     }
 
     /// Has all replicas sent what is published.
-    pub fn publish(&mut self, batch: &Arc<Batch>) {
+    pub fn publish(&mut self, batch: &Arc<ObservationBatch>) {
         for (server, attached) in &mut self.attached {
             attached.publish(batch, *server == self.own);
         }
     }
 
     /// The replicas that are to have a place for what they lack.
-    pub fn due(&self, links: &dyn Links) -> Vec<ServerId> {
-        let is_due = |(server, attached): (&ServerId, &Attached)| {
-            let is_due = attached.sync == Sync::Due
+    pub fn due(&self, links: &dyn LinkCapacity) -> Vec<ServerId> {
+        let is_due = |(server, attached): (&ServerId, &AttachedReplica)| {
+            let is_due = attached.sync == SyncState::Due
                 && attached.comparing.is_none()
                 && attached.outgoing_bytes < OUTGOING_BYTES_MAX / 2
-                && links.server_has_room(*server);
+                && links.can_send_to_server(*server);
             is_due.then_some(*server)
         };
         self.attached.iter().filter_map(is_due).collect()
     }
 
     /// Whether something waits for a replica whose link takes more.
-    pub fn has_outgoing(&self, links: &dyn Links) -> bool {
+    pub fn has_outgoing(&self, links: &dyn LinkCapacity) -> bool {
         let mut attached = self.attached.iter();
-        attached.any(|(server, attached)| !attached.outgoing.is_empty() && links.server_has_room(*server))
+        attached.any(|(server, attached)| !attached.outgoing.is_empty() && links.can_send_to_server(*server))
     }
 
     /// A replica has a place for what it lacks.
     pub fn placed(&mut self, server: ServerId) {
-        self.attached.get_mut(&server).into_iter().for_each(|attached| attached.sync = Sync::Placed);
+        self.attached.get_mut(&server).into_iter().for_each(|attached| attached.sync = SyncState::Placed);
     }
 
     /// Has a replica sent what it lacks, as it was published by `index`, the first of [`SYNC_PARTS_MAX`]; `recent` is all that
@@ -246,9 +246,9 @@ impl Servers {
         server: ServerId,
         [index, after]: [Index; 2],
         publication: &Publication,
-        recent: &[Arc<Batch>],
+        recent: &[Arc<ObservationBatch>],
     ) {
-        let Some(attached) = self.attached.get_mut(&server).filter(|a| a.sync == Sync::Placed) else {
+        let Some(attached) = self.attached.get_mut(&server).filter(|a| a.sync == SyncState::Placed) else {
             return;
         };
         let (mut reports, mut bytes, mut nodes) = (Vec::new(), 0, BTreeSet::new());
@@ -271,8 +271,8 @@ impl Servers {
         }
         for batch in recent {
             // Of others it lacks nothing, or is sent it next.
-            let is_told = |report: &&Arc<NodeReport>| nodes.contains(&report.node);
-            for report in batch.reports.iter().filter(is_told) {
+            let is_due_report = |report: &&Arc<NodeReport>| nodes.contains(&report.node);
+            for report in batch.reports.iter().filter(is_due_report) {
                 if attached.lacks.contains_key(&report.node) {
                     continue;
                 }
@@ -286,11 +286,11 @@ impl Servers {
         }
         let mut parts = chunks(reports);
         let surplus = parts.split_off(parts.len().min(SYNC_PARTS_MAX as usize));
-        let told_later = surplus.iter().flatten().map(|report| (report.node, Index::default()));
-        attached.lacks.extend(told_later);
-        attached.sync = if attached.lacks.is_empty() { Sync::Done } else { Sync::Due };
+        let sent_later = surplus.iter().flatten().map(|report| (report.node, Index::default()));
+        attached.lacks.extend(sent_later);
+        attached.sync = if attached.lacks.is_empty() { SyncState::Done } else { SyncState::Due };
         for (part, index) in parts.into_iter().zip(index.0..) {
-            let batch = Arc::new(Batch::new(Index(index), after, part));
+            let batch = Arc::new(ObservationBatch::new(Index(index), after, part));
             attached.outgoing_bytes += batch.bytes();
             attached.outgoing.push_back(DownMessage::Batch(batch));
         }
@@ -300,15 +300,15 @@ impl Servers {
     pub fn frames(
         &mut self,
         term: u64,
-        told: &Sent,
-        links: &dyn Links,
+        sync_point: &SyncPoint,
+        links: &dyn LinkCapacity,
         listening: Duration,
     ) -> Vec<(ServerId, DownFrame)> {
         let mut frames = std::mem::take(&mut self.refusals);
         for (server, attached) in &mut self.attached {
             let mut count = 0;
-            while count < FRAMES_MAX && links.server_has_room(*server) {
-                let Some(frame) = attached.next_frame(term, told, listening) else { break };
+            while count < FRAMES_MAX && links.can_send_to_server(*server) {
+                let Some(frame) = attached.next_frame(term, sync_point, listening) else { break };
                 frames.push((*server, frame));
                 count += 1;
             }
@@ -317,31 +317,31 @@ impl Servers {
     }
 }
 
-impl Attached {
+impl AttachedReplica {
     fn new(frame: &UpFrame, is_own: bool, [began_at, after]: [Index; 2], listening: Duration) -> Self {
         Self {
             number: frame.attachment,
-            taken: 0,
-            said: 0,
+            received: 0,
+            sent: 0,
             heard_at: listening,
-            said_at: listening,
+            sent_at: listening,
             inbox: VecDeque::new(),
-            outgoing: VecDeque::from([DownMessage::Began(began_at, after)]),
+            outgoing: VecDeque::from([DownMessage::LeadershipBegan(began_at, after)]),
             outgoing_bytes: 0,
             comparing: Some(None),
             lacks: BTreeMap::new(),
             // Another server has published what nobody here knows of: it goes on at an index of its own.
-            sync: if is_own { Sync::Done } else { Sync::Due },
-            told: Sent::default(),
+            sync: if is_own { SyncState::Done } else { SyncState::Due },
+            sync_point: SyncPoint::default(),
         }
     }
 
-    fn publish(&mut self, batch: &Arc<Batch>, is_own: bool) {
+    fn publish(&mut self, batch: &Arc<ObservationBatch>, is_own: bool) {
         if !is_own && self.outgoing_bytes + batch.bytes() > OUTGOING_BYTES_MAX {
             self.fall_behind();
         }
         // A replica records of a node all or nothing: what it has recorded last says what it has.
-        if self.lacks.is_empty() && self.sync == Sync::Done {
+        if self.lacks.is_empty() && self.sync == SyncState::Done {
             self.outgoing_bytes += batch.bytes();
             return self.outgoing.push_back(DownMessage::Batch(batch.clone()));
         }
@@ -349,7 +349,7 @@ impl Attached {
     }
 
     /// It lacks what a batch holds, which is newer than what it lacks so far.
-    fn lacks_of(&mut self, batch: &Batch) {
+    fn lacks_of(&mut self, batch: &ObservationBatch) {
         let before = Index(batch.index.0 - 1);
         for report in &batch.reports {
             self.lacks.entry(report.node).or_insert(before);
@@ -369,12 +369,12 @@ impl Attached {
             false
         });
         self.outgoing_bytes = 0;
-        if self.sync == Sync::Done {
-            self.sync = Sync::Due;
+        if self.sync == SyncState::Done {
+            self.sync = SyncState::Due;
         }
     }
 
-    fn next_frame(&mut self, term: u64, told: &Sent, listening: Duration) -> Option<DownFrame> {
+    fn next_frame(&mut self, term: u64, sync_point: &SyncPoint, listening: Duration) -> Option<DownFrame> {
         let (mut messages, mut bytes) = (Vec::new(), 0);
         while bytes < FRAME_BYTES {
             let Some(message) = self.outgoing.pop_front() else { break };
@@ -384,25 +384,25 @@ impl Attached {
             bytes += message.bytes();
             messages.push(message);
         }
-        let is_in_step = self.outgoing.is_empty() && self.lacks.is_empty() && self.sync == Sync::Done;
-        if is_in_step && self.comparing.is_none() && self.told != *told {
-            self.told = told.clone();
-            messages.push(DownMessage::UpTo(told.up_to, told.recovery.clone()));
+        let is_in_step = self.outgoing.is_empty() && self.lacks.is_empty() && self.sync == SyncState::Done;
+        if is_in_step && self.comparing.is_none() && self.sync_point != *sync_point {
+            self.sync_point = sync_point.clone();
+            messages.push(DownMessage::UpTo(sync_point.up_to, sync_point.recovery.clone()));
         }
-        let is_due = listening.saturating_sub(self.said_at) >= SAY_EVERY;
+        let is_due = listening.saturating_sub(self.sent_at) >= SAY_EVERY;
         if messages.is_empty() && !is_due {
             return None;
         }
-        self.said += 1;
-        self.said_at = listening;
-        Some(DownFrame { term, attachment: self.number, number: self.said, messages })
+        self.sent += 1;
+        self.sent_at = listening;
+        Some(DownFrame { term, attachment: self.number, number: self.sent, messages })
     }
 }
 
 /// How many of what is recorded of a node fit so many bytes: at least one, and all that have the index of the last.
-fn fitting(recorded: &[(Index, Seen)], bytes: usize) -> usize {
+fn fitting(recorded: &[(Index, ReportedAlloc)], bytes: usize) -> usize {
     let mut sum = 0;
-    let fits = |(_, seen): &&(Index, Seen)| {
+    let fits = |(_, seen): &&(Index, ReportedAlloc)| {
         sum += seen.bytes();
         sum <= bytes
     };

@@ -16,7 +16,8 @@ use super::{Leader, Purpose, Replica};
 use crate::{
     liveness::grace,
     messages::{
-        DownMessage, EndSession, NodeReport, Seen, ServerId, SessionState, UpFrame, UpMessage, Version,
+        DownMessage, EndSession, NodeReport, ReportVersion, ReportedAlloc, ServerId, SessionState, UpFrame,
+        UpMessage,
     },
     outbox::TooLarge,
     replica::{rivals, why_refused},
@@ -31,7 +32,7 @@ pub(super) struct Sessions {
     /// Nodes that are up and not among them.
     unconfirmed: BTreeSet<NodeId>,
     /// Servers that were asked for all that they know of a node.
-    asked: BTreeSet<(ServerId, NodeId)>,
+    requested: BTreeSet<(ServerId, NodeId)>,
     /// What they had recorded, and reported.
     recorded: Vec<Arc<NodeReport>>,
     /// Where nodes were declared down, or allocations there lost: what a server says that has not applied as much is void.
@@ -47,15 +48,15 @@ struct NodeSession {
 
 /// What is on its way to being published of allocations and nodes.
 #[derive(Debug, Default)]
-struct Known {
+struct UnpublishedReports {
     /// When what is known was observed; none where the agent itself has said so.
     allocs: BTreeMap<AllocId, Option<Timestamp>>,
-    nodes: BTreeMap<NodeId, Version>,
+    nodes: BTreeMap<NodeId, ReportVersion>,
 }
 
-impl Known {
+impl UnpublishedReports {
     /// Somebody has said this.
-    fn said(&mut self, report: &NodeReport) {
+    fn add(&mut self, report: &NodeReport) {
         let by_agent = report.session.is_some();
         let seen = report.seen.iter().map(|seen| &seen.alloc);
         self.allocs.extend(seen.map(|alloc| (alloc.id, (!by_agent).then_some(alloc.modified_at))));
@@ -63,9 +64,9 @@ impl Known {
     }
 
     /// What a server had recorded, as far as it is newer than what is known; `before` is what is published of the node.
-    fn newer(&mut self, report: &NodeReport, before: Option<Version>) -> NodeReport {
+    fn newer(&mut self, report: &NodeReport, before: Option<ReportVersion>) -> NodeReport {
         let Self { allocs, nodes } = self;
-        let is_newer = |seen: &&Seen| match allocs.get(&seen.alloc.id) {
+        let is_newer = |seen: &&ReportedAlloc| match allocs.get(&seen.alloc.id) {
             Some(at) => at.is_some_and(|at| seen.alloc.modified_at > at),
             None => true,
         };
@@ -73,7 +74,7 @@ impl Known {
         let before = nodes.get(&report.node).copied().or(before);
         let version = report.version.filter(|version| before.is_none_or(|before| version.is_after(&before)));
         let newer = NodeReport { seen, version, ..*report };
-        self.said(&newer);
+        self.add(&newer);
         newer
     }
 }
@@ -137,7 +138,7 @@ impl Sessions {
                 let is_it = |of: &NodeSession| (of.server, of.state.session) == (from, session);
                 self.by_node.get(&report.node).is_some_and(is_it)
             }
-            None => self.asked.contains(&(from, report.node)),
+            None => self.requested.contains(&(from, report.node)),
         }
     }
 }
@@ -153,19 +154,19 @@ impl Leader {
     }
 
     fn on_up(&mut self, replica: &Replica, from: ServerId, as_of: Index, message: UpMessage) {
-        // What was observed before another state took the place of all is void: agents come again and report again.
+        // What was observed before another state replaced all is void: agents come again and report again.
         let is_void = as_of < replica.store().restored_at();
         match message {
             UpMessage::Session(_) | UpMessage::Report(_) if is_void => {}
             UpMessage::Recorded(nodes, rest) => {
                 let differ = self.servers.compare(from, &nodes, rest, replica.publication());
                 for node in differ.into_iter().filter(|_| !is_void) {
-                    self.sessions.asked.insert((from, node));
-                    self.servers.tell(from, DownMessage::Tell(node));
+                    self.sessions.requested.insert((from, node));
+                    self.servers.send(from, DownMessage::ReportNode(node));
                 }
             }
             UpMessage::Session(state) => self.on_session(replica, from, as_of, *state),
-            UpMessage::Heard(nodes) => {
+            UpMessage::SignsOfLife(nodes) => {
                 nodes.into_iter().for_each(|node| self.liveness.heard(node, self.listening));
             }
             UpMessage::Report(report) => self.on_node_report(replica, from, as_of, report),
@@ -256,12 +257,12 @@ impl Leader {
             if let Some(session) = report.session {
                 let reason = "the agent has connected to another server".to_owned();
                 let end = EndSession { node, session, reason, retry: true };
-                self.servers.tell(from, DownMessage::EndSession(end));
+                self.servers.send(from, DownMessage::EndSession(end));
             }
             return;
         }
         if report.session.is_none() && report.version.is_some() {
-            self.sessions.asked.remove(&(from, node));
+            self.sessions.requested.remove(&(from, node));
         }
         if report.session.is_none() {
             return self.sessions.recorded.push(report);
@@ -271,7 +272,7 @@ impl Leader {
             let confirmed = version.confirmed && !self.sessions.is_void(node, as_of);
             self.confirm(replica, node, confirmed);
         }
-        self.observing.receive(report);
+        self.observations.receive(report);
     }
 
     /// Takes up what servers had recorded of nodes. What an agent has said itself meanwhile is newer.
@@ -280,8 +281,8 @@ impl Leader {
         if recorded.is_empty() {
             return;
         }
-        let mut known = Known::default();
-        self.observing.in_flight().for_each(|report| known.said(report));
+        let mut known = UnpublishedReports::default();
+        self.observations.in_flight().for_each(|report| known.add(report));
         for report in recorded {
             let before = replica.publication().record_of(report.node).map(|record| record.version);
             let mut newer = known.newer(&report, before);
@@ -290,7 +291,7 @@ impl Leader {
                 replica.store().node(report.node).is_some_and(|(_, row)| row.status == NodeStatus::Down);
             newer.version.iter_mut().for_each(|version| version.confirmed &= !is_down);
             let report = self.take_up_report(replica, Arc::new(newer));
-            self.observing.receive(report);
+            self.observations.receive(report);
         }
     }
 
@@ -298,12 +299,12 @@ impl Leader {
     fn take_up_report(&mut self, replica: &Replica, report: Arc<NodeReport>) -> Arc<NodeReport> {
         let store = replica.store();
         let home = store.nodes().find(report.node);
-        let live = |seen: &Seen| {
+        let live = |seen: &ReportedAlloc| {
             let slot = seen.slot_in(store)?;
             let row = store.allocs().row(slot)?;
             (Some(row.node) == home && !row.is_terminal()).then_some((slot, row))
         };
-        let is_new = |slot: AllocSlot, seen: &Seen| {
+        let is_new = |slot: AllocSlot, seen: &ReportedAlloc| {
             let before = replica.observed().get(slot, seen.alloc.id);
             let Some(before) = before.map(|before| &before.alloc) else { return true };
             // What a server had recorded may be older than what the agent has said since, through another.
@@ -346,7 +347,7 @@ impl Leader {
         retry: bool,
     ) {
         let end = EndSession { node, session: state.session, reason, retry };
-        self.servers.tell(server, DownMessage::EndSession(end));
+        self.servers.send(server, DownMessage::EndSession(end));
     }
 
     /// Ends the session that speaks for a node: its agent is to say hello again.

@@ -21,7 +21,7 @@ use berth_model::{
 };
 
 use super::*;
-use crate::messages::Seen;
+use crate::messages::ReportedAlloc;
 
 /// What follows the state, and nothing else.
 struct Followers {
@@ -112,7 +112,7 @@ impl History {
             12 | 13 => return self.show(),
             14 => {
                 let deadline = (self.draw(2) == 0).then_some(Timestamp(id as u64));
-                let drain = NewDrain { deadline, ignore_system: false, asked_ns: 0 };
+                let drain = NewDrain { deadline, ignore_system: false, requested_ns: 0 };
                 let drain = (self.draw(3) > 0).then_some(drain);
                 let node = NodeId(1 + self.draw(3));
                 Command::DrainNode(Box::new(DrainNode { node, drain, eligible: true, meta: [].into() }))
@@ -147,11 +147,11 @@ impl History {
             trigger: Trigger::QueuedAllocs,
             wait_until: Timestamp(0),
         });
-        let stops = self.store.allocs().iter().filter(|(_, row)| row.is_wanted()).take(1);
+        let stops = self.store.allocs().iter().filter(|(_, row)| row.is_desired()).take(1);
         let stops = stops
-            .map(|(_, row)| Stop { alloc: row.id, reason: StopReason::NotNeeded, seen_at: None })
+            .map(|(_, row)| Stop { alloc: row.id, reason: StopReason::NotNeeded, observed_at: None })
             .collect();
-        let is_old = |row: &AllocRow| row.is_wanted() && row.job_version < version;
+        let is_old = |row: &AllocRow| row.is_desired() && row.job_version < version;
         let old: Vec<_> =
             self.store.allocs().iter().filter(|(_, row)| is_old(row)).map(|(_, row)| row.id).collect();
         let updates: Vec<AllocId> = old.into_iter().skip(1).filter(|_| self.draw(2) == 0).collect();
@@ -187,14 +187,19 @@ impl History {
         let live = self.store.allocs().iter().find(|(_, row)| !row.is_terminal()).map(|(_, row)| row.id);
         if let Some(alloc) = live {
             let status = [ClientStatus::Complete, ClientStatus::Failed][self.draw(2) as usize];
-            self.apply(Command::EndAllocs(vec![AllocEnd { alloc, status, tasks: vec![], seen_at: None }]));
+            self.apply(Command::EndAllocs(vec![AllocEnd {
+                alloc,
+                status,
+                tasks: vec![],
+                observed_at: None,
+            }]));
         }
     }
 
     /// An agent finds an allocation well, or not.
     fn show(&mut self) {
         let live: Vec<AllocId> =
-            self.store.allocs().iter().filter(|(_, row)| row.is_wanted()).map(|(_, row)| row.id).collect();
+            self.store.allocs().iter().filter(|(_, row)| row.is_desired()).map(|(_, row)| row.id).collect();
         if !live.is_empty() {
             let alloc = live[self.draw(live.len() as u128) as usize];
             let health =
@@ -236,7 +241,7 @@ impl History {
         self.apply(Command::Collect(Box::new(collect)));
     }
 
-    /// An agent tells how an allocation is.
+    /// An agent reports the status of an allocation.
     fn observe(&mut self) {
         let living = self.store.allocs().iter().filter(|(_, row)| !row.is_terminal());
         let living: Vec<_> = living.map(|(slot, row)| (slot, *row)).collect();
@@ -246,10 +251,10 @@ impl History {
         let alloc = Arc::new(ObservedAlloc {
             status: [ClientStatus::Pending, ClientStatus::Running][self.draw(2) as usize],
             healthy: [None, Some(false), Some(true)][self.draw(3) as usize],
-            ..(*Seen::nothing(slot, row.id).alloc).clone()
+            ..(*ReportedAlloc::nothing(slot, row.id).alloc).clone()
         });
         self.observed.record(slot, row.job, row.group, alloc.clone(), self.store.index());
-        self.followed.drains.on_recorded(&self.store, [Seen::new(slot, alloc)].iter());
+        self.followed.drains.on_recorded(&self.store, [ReportedAlloc::new(slot, alloc)].iter());
     }
 
     /// What drains lead to is written, or still on its way.
@@ -260,7 +265,7 @@ impl History {
             let allocs = leaving.allocs.into_iter().map(|(alloc, _)| alloc).collect();
             self.apply(Command::MigrateAllocs(allocs));
         }
-        let [counted, anew] = self.followed.drains.counted_anew(&self.store, &self.observed, at);
+        let [counted, anew] = self.followed.drains.recounted(&self.store, &self.observed, at);
         assert_eq!(counted, anew, "what is counted of services that leave");
     }
 
@@ -271,7 +276,7 @@ impl History {
         assert_eq!(self.followed.rollouts.deadlines(), anew.rollouts.deadlines());
         assert_eq!(self.followed.drains.followed(), anew.drains.followed());
         assert_eq!(self.followed.tenants.shares(), anew.tenants.shares());
-        // In the end the same is forgotten, in whatever order it became due.
+        // In the end the same is garbage-collected, in whatever order it became due.
         let forgotten = |mut collector: Collector| {
             let mut sum = Collect::default();
             while let Some(mut due) = collector.due(&self.store, Timestamp::NEVER) {
@@ -373,7 +378,7 @@ fn a_batch_job_that_lost_its_work_is_not_done_by_its_counts() {
             alloc: AllocId(alloc),
             status,
             tasks: vec![],
-            seen_at: None,
+            observed_at: None,
         }]));
         let open = history.store.evals().iter().filter(|(_, eval)| !eval.status.is_terminal());
         for eval in open.map(|(_, eval)| eval.id).collect::<Vec<_>>() {

@@ -7,7 +7,7 @@ use berth_model::{
     store::Store,
 };
 
-use super::{Follower, Leader, Replica, periodic::Due};
+use super::{Follower, Leader, Replica, periodic::DueLaunch};
 
 /// Commands that forget what has ended, in one tick.
 const COLLECTS_PER_TICK: usize = 4;
@@ -73,7 +73,7 @@ impl Leader {
     /// Makes the runs of periodic jobs that are due.
     fn launch_jobs(&mut self, store: &Store) {
         for _ in 0..LAUNCHES_PER_TICK {
-            let Some(Due { job, due, at }) = self.work.periodic.due(store, self.time) else { break };
+            let Some(DueLaunch { job, due, at }) = self.work.periodic.due(store, self.time) else { break };
             let launch = LaunchJob { job, due, at, eval: EvalId(self.ids.mint()) };
             self.outbox.push(Command::LaunchJob(Box::new(launch)));
         }

@@ -35,7 +35,7 @@ fn what_ended(task: &ObservedTask) -> Option<(Timestamp, String)> {
     let end = before.iter().rposition(is_end);
     let cause = end.map(|at| signaled(&before[..at]).unwrap_or(&before[at]));
     let at = refusal.or(end.map(|at| &before[at]))?.at;
-    let named = cause.into_iter().chain(refusal).map(|event| format!("{}: {}", event.kind, said(event)));
+    let named = cause.into_iter().chain(refusal).map(|event| format!("{}: {}", event.kind, described(event)));
     Some((at, format!("task {}: {}", task.name, named.collect::<Vec<_>>().join("; "))))
 }
 
@@ -50,7 +50,7 @@ fn signaled(before: &[TaskEvent]) -> Option<&TaskEvent> {
     of_this_start.filter(|event| event.kind == RESTART_SIGNALED).last()
 }
 
-fn said(event: &TaskEvent) -> String {
+fn described(event: &TaskEvent) -> String {
     match event {
         event if !event.message.is_empty() => event.message.clone(),
         event if event.oom_killed => "out of memory".to_owned(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use berth_model::{observed::ObservedAlloc, store::AllocSlot};
 use minicbor::{Decode, Decoder, Encode, Encoder, decode as de, encode as en};
 
-use super::{Batch, DownMessage, NodeRecovery, ServerMessage};
+use super::{DownMessage, NodeRecovery, ObservationBatch, ServerMessage};
 
 /// Of the messages; a server refuses what it does not know by both numbers.
 pub const MESSAGE_VERSION: u8 = 1;
@@ -60,7 +60,7 @@ impl ServerMessage {
 impl<C> Encode<C> for DownMessage {
     fn encode<W: en::Write>(&self, e: &mut Encoder<W>, context: &mut C) -> Result<(), en::Error<W::Error>> {
         match self {
-            Self::Began(index, after) => {
+            Self::LeadershipBegan(index, after) => {
                 e.array(3)?.u8(0)?.encode_with(index, context)?.encode_with(after, context)?.ok()
             }
             Self::Batch(batch) => {
@@ -78,7 +78,7 @@ impl<C> Encode<C> for DownMessage {
                 Ok(())
             }
             Self::EndSession(end) => e.array(2)?.u8(3)?.encode_with(end, context)?.ok(),
-            Self::Tell(node) => e.array(2)?.u8(4)?.encode_with(node, context)?.ok(),
+            Self::ReportNode(node) => e.array(2)?.u8(4)?.encode_with(node, context)?.ok(),
         }
     }
 }
@@ -88,7 +88,7 @@ impl<'b, C> Decode<'b, C> for DownMessage {
         let fields = d.array()?;
         let kind = d.u8()?;
         match (kind, fields) {
-            (0, Some(3)) => Ok(Self::Began(d.decode_with(context)?, d.decode_with(context)?)),
+            (0, Some(3)) => Ok(Self::LeadershipBegan(d.decode_with(context)?, d.decode_with(context)?)),
             (1, Some(2)) => Ok(Self::Batch(Arc::new(d.decode_with(context)?))),
             (2, Some(3)) => Ok(Self::UpTo(d.decode_with(context)?, NodeRecovery::of(d.u64()?))),
             (2, Some(7)) => Ok(Self::UpTo(
@@ -102,13 +102,13 @@ impl<'b, C> Decode<'b, C> for DownMessage {
                 },
             )),
             (3, Some(2)) => Ok(Self::EndSession(d.decode_with(context)?)),
-            (4, Some(2)) => Ok(Self::Tell(d.decode_with(context)?)),
+            (4, Some(2)) => Ok(Self::ReportNode(d.decode_with(context)?)),
             _ => Err(de::Error::message(format!("there is no message {kind} of {fields:?} fields"))),
         }
     }
 }
 
-impl Batch {
+impl ObservationBatch {
     /// The CBOR form: an array of index, last entry before, and reports.
     fn encoded(&self) -> &[u8] {
         self.encoded.get_or_init(|| {
@@ -123,7 +123,7 @@ impl Batch {
     }
 }
 
-impl<'b, C> Decode<'b, C> for Batch {
+impl<'b, C> Decode<'b, C> for ObservationBatch {
     fn decode(d: &mut Decoder<'b>, context: &mut C) -> Result<Self, de::Error> {
         if d.array()? != Some(3) {
             return Err(de::Error::message("a batch has three fields"));
@@ -134,11 +134,11 @@ impl<'b, C> Decode<'b, C> for Batch {
     }
 }
 
-impl<'b, C> Decode<'b, C> for super::Seen {
+impl<'b, C> Decode<'b, C> for super::ReportedAlloc {
     fn decode(d: &mut Decoder<'b>, context: &mut C) -> Result<Self, de::Error> {
-        /// [`super::Seen`] as it is read.
+        /// [`super::ReportedAlloc`] as it is read.
         #[derive(Decode)]
-        struct Read {
+        struct DecodedAlloc {
             #[n(0)]
             #[cbor(with = "slot")]
             slot: AllocSlot,
@@ -146,7 +146,7 @@ impl<'b, C> Decode<'b, C> for super::Seen {
             #[cbor(with = "berth_model::codec::shared")]
             alloc: Arc<ObservedAlloc>,
         }
-        let Read { slot, alloc } = Read::decode(d, context)?;
+        let DecodedAlloc { slot, alloc } = DecodedAlloc::decode(d, context)?;
         Ok(Self::new(slot, alloc))
     }
 }

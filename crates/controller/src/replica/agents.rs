@@ -32,7 +32,7 @@ pub(crate) struct Agents {
     by_node: BTreeMap<NodeId, Agent>,
     by_session: HashMap<SessionId, NodeId>,
     /// Nodes of whose session the leader has yet to be informed.
-    untold: BTreeSet<NodeId>,
+    unreported: BTreeSet<NodeId>,
     /// Nodes that gave a sign of life, of which the leader has yet to be informed.
     heard: Vec<NodeId>,
     /// Nodes that have something to report to the leader.
@@ -58,7 +58,7 @@ pub(crate) struct Agent {
     is_heard: bool,
     is_queued: bool,
     /// The leader was informed in this session that all that runs there is known, if it was so.
-    told_confirmed: bool,
+    reported_confirmed: bool,
 }
 
 /// An open session.
@@ -96,7 +96,7 @@ impl Session {
 
 /// What comes of a hello.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Opened {
+pub(crate) enum SessionOpening {
     /// It is in; the session it replaces, if any, is to be closed.
     Accepted(Option<SessionId>),
     /// A newer start of the node's agent is connected.
@@ -107,7 +107,7 @@ pub(crate) enum Opened {
 
 /// What a sign of life shows.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum HeartbeatStatus {
     /// All is well, or not to be reported yet.
     Well,
     /// All that was sent has arrived; what the agent holds can be compared.
@@ -125,7 +125,7 @@ impl Agents {
         introduces: Option<Box<Node>>,
         heartbeat: Duration,
         listening: Duration,
-    ) -> Opened {
+    ) -> SessionOpening {
         let node = hello.node_id();
         let state = SessionState {
             session,
@@ -165,7 +165,7 @@ impl Agents {
                 heard_at: listening,
                 is_heard: false,
                 is_queued: false,
-                told_confirmed: false,
+                reported_confirmed: false,
             };
             self.by_node.insert(node, agent);
         }
@@ -173,8 +173,8 @@ impl Agents {
             self.by_session.remove(old);
         }
         self.by_session.insert(session, node);
-        self.untold.insert(node);
-        Opened::Accepted(replaced)
+        self.unreported.insert(node);
+        SessionOpening::Accepted(replaced)
     }
 
     /// The node of a session that is still the current one of its node.
@@ -208,7 +208,7 @@ impl Agents {
         let Some(agent) = self.by_node.get_mut(&node) else { return };
         agent.session = None;
         agent.state.is_open = false;
-        self.untold.insert(node);
+        self.unreported.insert(node);
     }
 
     /// A node is garbage-collected.
@@ -216,7 +216,7 @@ impl Agents {
         if let Some(Agent { session: Some(session), .. }) = self.by_node.remove(&id) {
             self.by_session.remove(&session.id);
         }
-        self.untold.remove(&id);
+        self.unreported.remove(&id);
         self.doubted.remove(&id);
         self.redescribed.remove(&id);
     }
@@ -246,7 +246,7 @@ impl Agents {
     }
 
     /// The nodes that gave a sign of life since this was asked last, at most `max` of them.
-    pub fn take_heard(&mut self, max: usize) -> Vec<NodeId> {
+    pub fn take_signs_of_life(&mut self, max: usize) -> Vec<NodeId> {
         let first = self.heard.len().saturating_sub(max);
         let heard = self.heard.split_off(first);
         for node in &heard {
@@ -256,17 +256,17 @@ impl Agents {
     }
 
     /// Whether the leader has yet to be informed of anything.
-    pub fn has_news(&self) -> bool {
-        !(self.untold.is_empty() && self.heard.is_empty() && self.reporting.is_empty())
+    pub fn has_unreported(&self) -> bool {
+        !(self.unreported.is_empty() && self.heard.is_empty() && self.reporting.is_empty())
     }
 
     /// The state of the next session that the leader has yet to be informed of.
     pub fn next_untold(&mut self) -> Option<SessionState> {
-        while let Some(node) = self.untold.pop_first() {
+        while let Some(node) = self.unreported.pop_first() {
             let Some(agent) = self.by_node.get_mut(&node) else { continue };
             let confirmed = agent.reports.is_confirmed() && agent.reports.is_recorded();
             let state = SessionState { confirmed, ..agent.state.clone() };
-            (agent.state.is_new, agent.told_confirmed) = (false, confirmed);
+            (agent.state.is_new, agent.reported_confirmed) = (false, confirmed);
             if !state.is_open && agent.reports.is_idle() {
                 self.by_node.remove(&node);
             }
@@ -304,7 +304,7 @@ impl Agents {
         let Some(last) = agent.state.introduces.as_deref().or(known) else { return };
         node.secret_hash.clone_from(&last.secret_hash);
         if *last != node {
-            self.untold.insert(node.id);
+            self.unreported.insert(node.id);
             agent.state.introduces = Some(Box::new(node));
         }
     }
@@ -314,8 +314,8 @@ impl Agents {
     pub fn introduced(&mut self, node: &Node) {
         let Some(agent) = self.by_node.get_mut(&node.id) else { return };
         match &agent.state.introduces {
-            Some(said) if **said == *node => agent.state.introduces = None,
-            Some(_) => drop(self.untold.insert(node.id)),
+            Some(described) if **described == *node => agent.state.introduces = None,
+            Some(_) => drop(self.unreported.insert(node.id)),
             None => {}
         }
     }
@@ -351,13 +351,13 @@ impl Agents {
         agent.reports.recorded(report);
         // What made it so may have been reported before the session was.
         if agent.session.is_some()
-            && !agent.told_confirmed
+            && !agent.reported_confirmed
             && agent.reports.is_confirmed()
             && agent.reports.is_recorded()
         {
-            self.untold.insert(node);
+            self.unreported.insert(node);
         }
-        if agent.session.is_none() && agent.reports.is_idle() && !self.untold.contains(&node) {
+        if agent.session.is_none() && agent.reports.is_idle() && !self.unreported.contains(&node) {
             self.by_node.remove(&node);
             return;
         }
@@ -367,7 +367,7 @@ impl Agents {
     /// Nothing of what the leader was sent can be relied on: all sessions are to be reported again, and the signs of life of
     /// those that owe none yet. The nodes of which something was sent and is not recorded.
     pub fn begin_again(&mut self, listening: Duration) -> Vec<NodeId> {
-        self.untold = self.by_node.keys().copied().collect();
+        self.unreported = self.by_node.keys().copied().collect();
         for (node, agent) in &mut self.by_node {
             let lives = agent
                 .session
@@ -382,7 +382,7 @@ impl Agents {
     }
 
     /// The time between heartbeats, when the agent was given another one; from now on it knows.
-    pub fn heartbeat_untold(&mut self, session: SessionId, heartbeat: Duration) -> Option<Duration> {
+    pub fn heartbeat_change(&mut self, session: SessionId, heartbeat: Duration) -> Option<Duration> {
         let session = self.session_mut(session)?;
         (std::mem::replace(&mut session.heartbeat, heartbeat) != heartbeat).then_some(heartbeat)
     }
@@ -398,16 +398,16 @@ impl Agents {
     }
 
     /// An agent says which message of desired state it has taken in last.
-    pub fn acknowledged(&mut self, session: SessionId, seq: u64, listening: Duration) -> Shown {
-        let Some(session) = self.session_mut(session) else { return Shown::Well };
+    pub fn acknowledged(&mut self, session: SessionId, seq: u64, listening: Duration) -> HeartbeatStatus {
+        let Some(session) = self.session_mut(session) else { return HeartbeatStatus::Well };
         if seq > session.acknowledged {
             (session.acknowledged, session.unacknowledged_since) = (seq.min(session.sent), listening);
         }
         let silent = listening.saturating_sub(session.unacknowledged_since);
         match () {
-            () if session.acknowledged == session.sent => Shown::UpToDate,
-            () if silent > ACKNOWLEDGED_WITHIN => Shown::Deaf,
-            () => Shown::Well,
+            () if session.acknowledged == session.sent => HeartbeatStatus::UpToDate,
+            () if silent > ACKNOWLEDGED_WITHIN => HeartbeatStatus::Deaf,
+            () => HeartbeatStatus::Well,
         }
     }
 
@@ -442,21 +442,21 @@ impl Agent {
     /// What is to be reported to the leader, as far as it fits a frame.
     pub fn report(&mut self) -> Arc<NodeReport> {
         let report = self.reports.take(self.state.node, self.state.session);
-        self.told(&report);
+        self.mark_reported(&report);
         report
     }
 
     /// The leader is sent this.
-    pub fn told(&mut self, report: &NodeReport) {
-        self.told_confirmed |= report.version.is_some_and(|version| version.confirmed);
+    pub fn mark_reported(&mut self, report: &NodeReport) {
+        self.reported_confirmed |= report.version.is_some_and(|version| version.confirmed);
     }
 }
 
 /// Whether a session is refused because of one that is open.
-pub(crate) fn rivals(open: &SessionState, new: &SessionState) -> Option<Opened> {
+pub(crate) fn rivals(open: &SessionState, new: &SessionState) -> Option<SessionOpening> {
     match () {
-        () if new.epoch < open.epoch => Some(Opened::Superseded),
-        () if new.epoch == open.epoch && new.instance != open.instance => Some(Opened::Duplicate),
+        () if new.epoch < open.epoch => Some(SessionOpening::Superseded),
+        () if new.epoch == open.epoch && new.instance != open.instance => Some(SessionOpening::Duplicate),
         () => None,
     }
 }

@@ -1,5 +1,5 @@
 //! What nodes should do: all of it for an agent that says hello, and what has changed since for the others. What
-//! cannot be sent yet is kept here, where the newer takes the place of the older.
+//! cannot be sent yet is kept here, where the newer replaces the older.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use berth_scheduler::filters::Feature;
 
 /// Desired state of a node, or what has changed of it.
 #[derive(Debug, Default)]
-pub(crate) struct Lists {
+pub(crate) struct DesiredChange {
     pub run: Vec<AllocSlot>,
     pub stop: Vec<(AllocId, StopReason)>,
     pub forget: Vec<AllocId>,
@@ -21,13 +21,13 @@ pub(crate) struct Lists {
 
 /// What has changed for nodes since they were last informed.
 #[derive(Debug, Default)]
-pub(crate) struct Changes {
-    by_node: BTreeMap<NodeSlot, Changed>,
+pub(crate) struct DesiredChanges {
+    by_node: BTreeMap<NodeSlot, ChangedAllocs>,
 }
 
 /// What has changed for one node. Bounded by the allocations of the node, living and ended.
 #[derive(Debug, Default)]
-struct Changed {
+struct ChangedAllocs {
     /// Everything is to be sent again.
     all: bool,
     allocs: BTreeSet<AllocSlot>,
@@ -35,7 +35,7 @@ struct Changed {
     purge: BTreeSet<AllocId>,
 }
 
-impl Changes {
+impl DesiredChanges {
     /// An allocation should run, or stop.
     pub fn alloc(&mut self, node: NodeSlot, alloc: AllocSlot) {
         self.by_node.entry(node).or_default().allocs.insert(alloc);
@@ -57,7 +57,7 @@ impl Changes {
     }
 
     /// Whether nothing waits to be sent to a node.
-    pub fn is_told(&self, node: NodeSlot) -> bool {
+    pub fn is_informed(&self, node: NodeSlot) -> bool {
         !self.by_node.contains_key(&node)
     }
 
@@ -71,15 +71,15 @@ impl Changes {
         &mut self,
         store: &Store,
         mut is_ready: impl FnMut(NodeSlot) -> bool,
-    ) -> Vec<(NodeSlot, bool, Lists)> {
+    ) -> Vec<(NodeSlot, bool, DesiredChange)> {
         let ready = self.by_node.extract_if(.., |node, _| is_ready(*node));
         ready.map(|(node, changed)| (node, changed.all, changed.lists(store, node))).collect()
     }
 }
 
-impl Changed {
-    fn lists(self, store: &Store, node: NodeSlot) -> Lists {
-        let mut lists = if self.all { of_node(store, node) } else { Lists::default() };
+impl ChangedAllocs {
+    fn lists(self, store: &Store, node: NodeSlot) -> DesiredChange {
+        let mut lists = if self.all { of_node(store, node) } else { DesiredChange::default() };
         lists.forget = self.forget.into_iter().collect();
         lists.purge = self.purge.into_iter().collect();
         if !self.all {
@@ -89,7 +89,7 @@ impl Changed {
     }
 }
 
-impl Lists {
+impl DesiredChange {
     /// Adds what is desired of an allocation, unless it has ended or is another node's.
     fn add(&mut self, store: &Store, node: NodeSlot, alloc: AllocSlot) {
         let row = store.allocs().row(alloc).filter(|row| row.node == node && !row.is_terminal());
@@ -108,15 +108,15 @@ impl Lists {
             let detail = store.nodes().detail(node);
             detail.is_some_and(|detail| Feature::InPlaceUpdates.is_known_by(&detail.node))
         };
-        let told = runs().any(|row| row.updated) && knows();
-        let hashes = runs().map(|row| hash(row.id, Some(if told { row.revision() } else { 0 })));
+        let updated_known = runs().any(|row| row.updated) && knows();
+        let hashes = runs().map(|row| hash(row.id, Some(if updated_known { row.revision() } else { 0 })));
         hashes.chain(self.stop.iter().map(|(id, _)| hash(*id, None))).fold(0, u128::wrapping_add)
     }
 }
 
 /// Everything that a node should do.
-pub(crate) fn of_node(store: &Store, node: NodeSlot) -> Lists {
-    let mut lists = Lists::default();
+pub(crate) fn of_node(store: &Store, node: NodeSlot) -> DesiredChange {
+    let mut lists = DesiredChange::default();
     if let Some(row) = store.nodes().row(node) {
         store.nodes().live(row).for_each(|alloc| lists.add(store, node, alloc));
     }

@@ -4,7 +4,7 @@
 mod agents;
 mod desired;
 mod publication;
-mod reported;
+mod report_rate;
 mod reports;
 mod sessions;
 mod uplink;
@@ -12,36 +12,36 @@ mod uplink;
 pub(crate) use agents::rivals;
 pub(crate) use desired::stop_reason;
 pub(crate) use publication::Publication;
-pub(crate) use sessions::{Update, why_refused};
+pub(crate) use sessions::{AgentReport, why_refused};
 pub(crate) use uplink::parts_of;
 
 use std::{sync::Arc, time::Duration};
 
 use berth_model::{
     AllocId,
-    event::{Applied, Event as Change},
+    event::{AppliedEntry, StateChange},
     observed::Observed,
     store::{AllocSlot, NodeSlot, Store},
 };
 
 use crate::{
-    action::{Action, Desired, ToNode},
+    action::{Action, DesiredState, NodeMessage},
     event::SessionId,
-    messages::{Batch, ServerId},
+    messages::{ObservationBatch, ServerId},
 };
 use agents::Agents;
-use desired::{Changes, Lists};
-use publication::{Ended, Next};
-use reported::Reported;
+use desired::{DesiredChange, DesiredChanges};
+use publication::{EndedAlloc, NextPublication};
+use report_rate::ReportRate;
 use uplink::Uplink;
 
 /// Which connections can take more.
-pub trait Links {
+pub trait LinkCapacity {
     /// Whether a message to this session would be on its way soon, instead of waiting behind many others.
-    fn has_room(&self, session: SessionId) -> bool;
+    fn can_send(&self, session: SessionId) -> bool;
 
     /// Whether a message to this server would be.
-    fn server_has_room(&self, _server: ServerId) -> bool {
+    fn can_send_to_server(&self, _server: ServerId) -> bool {
         true
     }
 }
@@ -55,8 +55,8 @@ pub(crate) struct Replica {
     publication: Publication,
     agents: Agents,
     /// How much of late.
-    reported: Reported,
-    changes: Changes,
+    reported: ReportRate,
+    changes: DesiredChanges,
     uplink: Uplink,
     /// Of the entry that was applied last.
     term: u64,
@@ -73,8 +73,8 @@ impl Replica {
             store: Arc::default(),
             publication: Publication::default(),
             agents: Agents::default(),
-            reported: Reported::default(),
-            changes: Changes::default(),
+            reported: ReportRate::default(),
+            changes: DesiredChanges::default(),
             uplink: Uplink::default(),
             term: 0,
             desired_hash,
@@ -110,44 +110,46 @@ impl Replica {
         self.publication.recover(store.clone());
         self.closing.extend(self.agents.sessions());
         self.agents.clear();
-        self.changes = Changes::default();
+        self.changes = DesiredChanges::default();
         self.store = Arc::new(store);
     }
 
     /// Entries were applied: this is the state after them. They are reported by [`Self::on_applied`].
-    pub fn advance(&mut self, term: u64, store: Store, applied: &[Applied]) {
+    pub fn advance(&mut self, term: u64, store: Store, applied: &[AppliedEntry]) {
         let mut changes = applied.iter().flat_map(|applied| &applied.events);
         for change in changes.clone() {
-            if let Change::AllocEnded(slot) = change {
+            if let StateChange::AllocEnded(slot) = change {
                 self.note_leftover(*slot);
             }
         }
         (self.term, self.store) = (term, Arc::new(store));
-        if changes.any(|change| *change == Change::Restored) {
+        if changes.any(|change| *change == StateChange::Restored) {
             // Agents come again and report what they have.
             self.closing.extend(self.agents.sessions());
             self.agents.clear();
-            self.changes = Changes::default();
+            self.changes = DesiredChanges::default();
             self.publication.on_restored(&self.store);
         }
     }
 
     /// Takes in entries that were applied.
-    pub fn on_applied(&mut self, applied: Vec<Applied>) {
+    pub fn on_applied(&mut self, applied: Vec<AppliedEntry>) {
         for change in applied.iter().flat_map(|applied| &applied.events) {
             // Agents are informed at once, whatever readers see.
             match change {
-                Change::AllocPlaced(slot) | Change::AllocUpdated(slot, _) | Change::AllocStopped(slot) => {
+                StateChange::AllocPlaced(slot)
+                | StateChange::AllocUpdated(slot, _)
+                | StateChange::AllocStopped(slot) => {
                     if let Some(row) = self.store.allocs().row(*slot) {
                         self.changes.alloc(row.node, *slot);
                     }
                 }
-                Change::AllocEnded(slot) => self.on_alloc_lost(*slot),
-                Change::NodeRegistered(slot) => {
+                StateChange::AllocEnded(slot) => self.on_alloc_lost(*slot),
+                StateChange::NodeRegistered(slot) => {
                     self.on_node_registered(*slot);
                     self.on_node_changed(*slot);
                 }
-                Change::NodeChanged(slot, _) => self.on_node_changed(*slot),
+                StateChange::NodeChanged(slot, _) => self.on_node_changed(*slot),
                 _ => {}
             }
         }
@@ -155,16 +157,16 @@ impl Replica {
     }
 
     /// Publishes what may be, in the order of indexes. Returns what agents reported that can be read from now on.
-    pub fn publish(&mut self, listening: Duration, actions: &mut Vec<Action>) -> Vec<Arc<Batch>> {
+    pub fn publish(&mut self, listening: Duration, actions: &mut Vec<Action>) -> Vec<Arc<ObservationBatch>> {
         let mut recorded = Vec::new();
         while let Some(next) = self.publication.next(self.store.index(), listening) {
             match next {
-                Next::Entry(changes, gone) => {
+                NextPublication::Entry(changes, gone) => {
                     gone.into_iter().for_each(|ended| self.on_alloc_ended(ended));
                     changes.iter().for_each(|change| self.on_change(change));
                     self.publication.published(changes);
                 }
-                Next::Batch(batch) => {
+                NextPublication::Batch(batch) => {
                     self.publication.record(&batch);
                     batch.reports.iter().for_each(|report| self.agents.recorded(report));
                     recorded.push(batch);
@@ -175,25 +177,25 @@ impl Replica {
         recorded
     }
 
-    fn on_change(&mut self, change: &Change) {
+    fn on_change(&mut self, change: &StateChange) {
         self.publication.on_change(change);
         match change {
-            Change::AllocEnded(slot) => {
+            StateChange::AllocEnded(slot) => {
                 let ended = self.publication.on_alloc_ended(*slot);
                 ended.into_iter().for_each(|ended| self.on_alloc_ended(ended));
             }
-            Change::AllocCollected(_, id, node) => {
+            StateChange::AllocCollected(_, id, node) => {
                 let runs = self.agents.get_mut(*node).is_some_and(|agent| agent.reports.collected(*id));
                 if let Some(node) = self.store.nodes().find(*node).filter(|_| !runs) {
                     self.changes.purge(node, *id);
                 }
             }
-            Change::NodeChanged(slot, _) => {
+            StateChange::NodeChanged(slot, _) => {
                 let row = self.publication.store().nodes().row(*slot);
                 let lost = row.filter(|row| row.status.is_silent()).map(|row| row.id);
                 lost.into_iter().for_each(|id| self.publication.on_node_lost(id));
             }
-            Change::NodeCollected(slot, id) => {
+            StateChange::NodeCollected(slot, id) => {
                 self.closing.extend(self.agents.session_of(*id));
                 self.agents.remove(*id);
                 self.changes.clear(*slot);
@@ -231,8 +233,8 @@ impl Replica {
         }
     }
 
-    fn on_alloc_ended(&mut self, ended: Ended) {
-        let Ended { id, node, node_id, seen } = ended;
+    fn on_alloc_ended(&mut self, ended: EndedAlloc) {
+        let EndedAlloc { id, node, node_id, seen } = ended;
         let Some(agent) = node_id.and_then(|node| self.agents.get_mut(node)) else { return };
         let seen = agent.reports.on_its_way(id).map(|seen| seen.alloc.clone()).or(seen);
         agent.reports.forget(id);
@@ -261,7 +263,12 @@ impl Replica {
     }
 
     /// Tells agents what has changed for them, as far as their connections can take it, and closes sessions.
-    pub fn tell_agents(&mut self, links: &dyn Links, listening: Duration, actions: &mut Vec<Action>) {
+    pub fn send_to_agents(
+        &mut self,
+        links: &dyn LinkCapacity,
+        listening: Duration,
+        actions: &mut Vec<Action>,
+    ) {
         for session in std::mem::take(&mut self.closing) {
             actions.push(Action::Close(session));
             self.agents.close(session);
@@ -269,7 +276,7 @@ impl Replica {
         let Self { store, agents, changes, .. } = self;
         let session_of = |node: NodeSlot| agents.session_of(store.nodes().row(node)?.id);
         // Without a session there is nobody to inform: an agent that comes is sent everything.
-        let is_ready = |node| session_of(node).is_none_or(|session| links.has_room(session));
+        let is_ready = |node| session_of(node).is_none_or(|session| links.can_send(session));
         for (node, full, lists) in changes.take(store, is_ready) {
             self.send_desired(node, full, lists, listening, actions);
         }
@@ -279,11 +286,11 @@ impl Replica {
         &mut self,
         node: NodeSlot,
         full: bool,
-        lists: Lists,
+        lists: DesiredChange,
         listening: Duration,
         actions: &mut Vec<Action>,
     ) {
-        let Lists { run, stop, forget, purge } = lists;
+        let DesiredChange { run, stop, forget, purge } = lists;
         if !full && run.is_empty() && stop.is_empty() && forget.is_empty() && purge.is_empty() {
             return;
         }
@@ -291,7 +298,7 @@ impl Replica {
         let Some(session) = self.agents.session_of(node) else { return };
         let Some(seq) = self.agents.sent(session, listening) else { return };
         let (term, store) = (self.term, self.store.clone());
-        let desired = Desired { node, term, store, seq, full, run, stop, forget, purge };
-        actions.push(Action::Send(session, ToNode::Desired(Box::new(desired))));
+        let desired = DesiredState { node, term, store, seq, full, run, stop, forget, purge };
+        actions.push(Action::Send(session, NodeMessage::Desired(Box::new(desired))));
     }
 }

@@ -10,26 +10,26 @@ use std::{
 
 use berth_model::{
     AllocId, Index, NodeId,
-    event::{Applied, Event as Change},
+    event::{AppliedEntry, StateChange},
     observed::{NodeReported, Observation, Observed, ObservedAlloc},
     store::{AllocRow, AllocSlot, NodeSlot, Store},
 };
 
 use crate::{
     action::Action,
-    messages::{Batch, NodeRecovery, NodeReport, RecordedNode, Seen, Version},
+    messages::{NodeRecovery, NodeReport, ObservationBatch, RecordedNode, ReportVersion, ReportedAlloc},
 };
 
 /// How long entries wait for a leader that says nothing of what it has yet to report.
 const HELD_MAX: Duration = Duration::from_secs(5);
 /// How long they wait in all, however much it says. What comes after them could not be published at its place any more: all would
-/// have to be told again, which takes a leader with much to do longer still.
+/// have to be sent again, which takes a leader with much to do longer still.
 const HELD_IN_ALL_MAX: Duration = Duration::from_secs(30);
 
 /// What was observed on a node, as far as it is recorded.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Record {
-    pub version: Version,
+pub(crate) struct ReportRecord {
+    pub version: ReportVersion,
     /// The sum of the hashes of what was observed of the node's allocations that have not ended.
     pub digest: u128,
 }
@@ -40,12 +40,12 @@ pub(crate) struct Publication {
     /// After the last published entry.
     store: Store,
     observed: Observed,
-    records: BTreeMap<NodeId, Record>,
-    entries: VecDeque<Entry>,
-    batches: VecDeque<Arc<Batch>>,
+    records: BTreeMap<NodeId, ReportRecord>,
+    entries: VecDeque<UnpublishedEntry>,
+    batches: VecDeque<Arc<ObservationBatch>>,
     /// All observed changes up to here are in; none while nobody reports them.
-    told: Option<Index>,
-    held: Option<Held>,
+    complete_up_to: Option<Index>,
+    held: Option<HeldEntries>,
     /// Where the leadership began whose replica knows nothing of what runs.
     floor: Option<Index>,
     /// From where on readers may see something; none before a leader has reported what it knows.
@@ -60,13 +60,13 @@ pub(crate) struct Publication {
     last: Index,
     /// The last of the entries that were applied together with the one that was published last: the store is ahead as far as that.
     group: Index,
-    logged: Vec<(Index, Vec<Change>)>,
+    logged: Vec<(Index, Vec<StateChange>)>,
     seen: Vec<(Index, Vec<(AllocSlot, AllocId)>)>,
 }
 
 /// Since when entries wait for the leader.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct HeldEntries {
     since: Duration,
     /// When it said something of what they wait for last, or they began to wait.
     heard_at: Duration,
@@ -74,9 +74,9 @@ struct Held {
 
 /// An applied entry that is not published yet.
 #[derive(Debug)]
-struct Entry {
+struct UnpublishedEntry {
     index: Index,
-    changes: Vec<Change>,
+    changes: Vec<StateChange>,
     /// The last of those that were applied with it.
     group: Index,
     /// The state after these, with the first of them.
@@ -85,10 +85,10 @@ struct Entry {
 
 /// An allocation whose end is published.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndedAlloc {
     pub id: AllocId,
     pub node: NodeSlot,
-    /// None once its node is forgotten.
+    /// None once its node is garbage-collected.
     pub node_id: Option<NodeId>,
     /// What was recorded of it last.
     pub seen: Option<Arc<ObservedAlloc>>,
@@ -96,12 +96,12 @@ pub(crate) struct Ended {
 
 /// What is published next.
 #[derive(Debug)]
-pub(crate) enum Next {
+pub(crate) enum NextPublication {
     /// An entry's changes, and what has ended of which the state knows nothing any more: an entry that was applied together with
     /// this one has forgotten it, and its slot may be another's.
-    Entry(Vec<Change>, Vec<Ended>),
+    Entry(Vec<StateChange>, Vec<EndedAlloc>),
     /// Observed changes.
-    Batch(Arc<Batch>),
+    Batch(Arc<ObservationBatch>),
 }
 
 impl Publication {
@@ -123,7 +123,7 @@ impl Publication {
     }
 
     /// What is recorded of a node.
-    pub fn record_of(&self, node: NodeId) -> Option<&Record> {
+    pub fn record_of(&self, node: NodeId) -> Option<&ReportRecord> {
         self.records.get(&node)
     }
 
@@ -131,7 +131,7 @@ impl Publication {
     pub fn records_after(&self, node: Option<NodeId>) -> impl Iterator<Item = RecordedNode> {
         use std::ops::Bound::{Excluded, Unbounded};
         let from = node.map_or(Unbounded, Excluded);
-        let of = |(node, record): (&NodeId, &Record)| RecordedNode {
+        let of = |(node, record): (&NodeId, &ReportRecord)| RecordedNode {
             node: *node,
             version: record.version,
             digest: record.digest,
@@ -141,10 +141,10 @@ impl Publication {
 
     /// What is recorded of a node's allocations that have not ended, as far as it was published after an index; each with
     /// where, in that order.
-    pub fn recorded_since(&self, node: NodeId, since: Index) -> Vec<(Index, Seen)> {
+    pub fn recorded_since(&self, node: NodeId, since: Index) -> Vec<(Index, ReportedAlloc)> {
         let recorded = self.recorded_of(node).filter(|(_, observation)| observation.index > since);
         let seen = |(slot, observation): (_, &Observation)| {
-            (observation.index, Seen::new(slot, observation.alloc.clone()))
+            (observation.index, ReportedAlloc::new(slot, observation.alloc.clone()))
         };
         let mut recorded: Vec<_> = recorded.map(seen).collect();
         recorded.sort_by_key(|(index, _)| *index);
@@ -158,21 +158,21 @@ impl Publication {
     }
 
     /// Entries have been applied.
-    pub fn on_applied(&mut self, store: &Store, applied: Vec<Applied>) {
+    pub fn on_applied(&mut self, store: &Store, applied: Vec<AppliedEntry>) {
         let Some(group) = applied.last().map(|last| last.index) else { return };
         let mut store = Some(store.clone());
-        for Applied { index, events, .. } in applied {
-            self.entries.push_back(Entry { index, changes: events, group, store: store.take() });
+        for AppliedEntry { index, events, .. } in applied {
+            self.entries.push_back(UnpublishedEntry { index, changes: events, group, store: store.take() });
         }
     }
 
-    /// Another state takes the place of this one: what waited speaks of slots that are others now. Its indexes are published
+    /// Another state replaces this one: what waited speaks of slots that are others now. Its indexes are published
     /// all the same. What the leader was sent after that stays: it reports it once.
     pub fn on_restored(&mut self, store: &Store) {
         self.entries.iter_mut().for_each(|entry| entry.changes.clear());
         self.logged.iter_mut().for_each(|(_, changes)| changes.clear());
         for batch in self.batches.iter_mut().filter(|batch| batch.index <= store.restored_at()) {
-            *batch = Arc::new(Batch::new(batch.index, batch.after, Vec::new()));
+            *batch = Arc::new(ObservationBatch::new(batch.index, batch.after, Vec::new()));
         }
         let seen = std::mem::take(&mut self.seen).into_iter();
         self.logged.extend(seen.map(|(index, _)| (index, Vec::new())));
@@ -184,13 +184,13 @@ impl Publication {
 
     /// This replica attaches to a leader: what is applied from now on waits for what the leader sends.
     pub fn hold(&mut self) {
-        self.told = Some(self.last);
+        self.complete_up_to = Some(self.last);
         self.held = None;
     }
 
     /// Nobody reports what was observed: nothing waits for it.
     pub fn release(&mut self) {
-        self.told = None;
+        self.complete_up_to = None;
         self.held = None;
     }
 
@@ -200,7 +200,7 @@ impl Publication {
             self.floor = Some(index);
         }
         if index > self.newest() {
-            self.batches.push_back(Arc::new(Batch::new(index, after, Vec::new())));
+            self.batches.push_back(Arc::new(ObservationBatch::new(index, after, Vec::new())));
         } else if index <= self.last && self.floor.take().is_some() {
             self.observed.begin(index);
         }
@@ -222,7 +222,7 @@ impl Publication {
     }
 
     /// Observed changes have been given their place; false when that has been passed already.
-    pub fn on_batch(&mut self, batch: Arc<Batch>, listening: Duration) -> bool {
+    pub fn on_batch(&mut self, batch: Arc<ObservationBatch>, listening: Duration) -> bool {
         if batch.index <= self.newest() {
             return false;
         }
@@ -232,8 +232,8 @@ impl Publication {
     }
 
     /// All observed changes up to here are in.
-    pub fn on_told(&mut self, index: Index, recovery: NodeRecovery) {
-        self.told = Some(index);
+    pub fn on_complete_up_to(&mut self, index: Index, recovery: NodeRecovery) {
+        self.complete_up_to = Some(index);
         if recovery != *self.recovery {
             self.recovery = Arc::new(recovery);
         }
@@ -243,7 +243,7 @@ impl Publication {
     }
 
     /// What is published next, in the order of indexes. `applied` is the last entry that was applied here.
-    pub fn next(&mut self, applied: Index, listening: Duration) -> Option<Next> {
+    pub fn next(&mut self, applied: Index, listening: Duration) -> Option<NextPublication> {
         let first = self.entries.front().map(|entry| entry.index);
         if let Some(batch) =
             self.batches.front().filter(|batch| first.is_none_or(|first| batch.index < first))
@@ -253,10 +253,12 @@ impl Publication {
             }
             let batch = self.batches.pop_front()?;
             self.last = self.last.max(batch.index);
-            return Some(Next::Batch(batch));
+            return Some(NextPublication::Batch(batch));
         }
-        let told = self.told;
-        let entry = self.entries.pop_front_if(|entry| told.is_none_or(|told| entry.group <= told));
+        let complete_up_to = self.complete_up_to;
+        let entry = self
+            .entries
+            .pop_front_if(|entry| complete_up_to.is_none_or(|complete_up_to| entry.group <= complete_up_to));
         let Some(entry) = entry else {
             self.wait(first.is_some(), listening);
             return None;
@@ -271,16 +273,16 @@ impl Publication {
         self.last = self.last.max(entry.index);
         // Published with its index; what it leads to is whoever asks's.
         self.logged.push((entry.index, Vec::new()));
-        Some(Next::Entry(entry.changes, gone))
+        Some(NextPublication::Entry(entry.changes, gone))
     }
 
-    /// Ends what goes on by the state so far and is forgotten by what was applied together: these changes first, and those of the
+    /// Ends what goes on by the state so far and is garbage-collected by what was applied together: these changes first, and those of the
     /// entries of the group that wait.
-    fn end_forgotten(&mut self, first: &[Change], group: Index) -> Vec<Ended> {
+    fn end_forgotten(&mut self, first: &[StateChange], group: Index) -> Vec<EndedAlloc> {
         let rest = self.entries.iter().take_while(|entry| entry.group == group);
         let changes = first.iter().chain(rest.flat_map(|entry| &entry.changes));
         let forgotten = changes.filter_map(|change| match change {
-            Change::AllocCollected(slot, id, _) => {
+            StateChange::AllocCollected(slot, id, _) => {
                 let row = self.store.allocs().row(*slot)?;
                 (row.id == *id && !row.is_terminal()).then_some((*slot, *row))
             }
@@ -296,7 +298,7 @@ impl Publication {
             self.held = None;
             return;
         }
-        let held = self.held.get_or_insert(Held { since: listening, heard_at: listening });
+        let held = self.held.get_or_insert(HeldEntries { since: listening, heard_at: listening });
         let for_longer = |since: Duration, max| listening.saturating_sub(since) > max;
         if for_longer(held.heard_at, HELD_MAX) || for_longer(held.since, HELD_IN_ALL_MAX) {
             self.release();
@@ -304,14 +306,14 @@ impl Publication {
     }
 
     /// Keeps the changes of the entry that [`Self::next`] gave last.
-    pub fn published(&mut self, changes: Vec<Change>) {
+    pub fn published(&mut self, changes: Vec<StateChange>) {
         if let Some((_, last)) = self.logged.last_mut() {
             *last = changes;
         }
     }
 
     /// Records observed changes.
-    pub fn record(&mut self, batch: &Batch) {
+    pub fn record(&mut self, batch: &ObservationBatch) {
         if self.floor.is_some_and(|floor| floor == batch.index) {
             self.floor = None;
             self.observed.begin(batch.index);
@@ -329,8 +331,8 @@ impl Publication {
     /// The allocations whose end the store has and that is not published yet.
     fn ending(&self) -> BTreeSet<AllocSlot> {
         let ahead = self.entries.iter().take_while(|entry| entry.group == self.group);
-        let ended = |change: &Change| match change {
-            Change::AllocEnded(slot) => Some(*slot),
+        let ended = |change: &StateChange| match change {
+            StateChange::AllocEnded(slot) => Some(*slot),
             _ => None,
         };
         ahead.flat_map(|entry| entry.changes.iter().filter_map(ended)).collect()
@@ -361,13 +363,13 @@ impl Publication {
             record.version = version;
         }
         if let Some(slot) = store.nodes().find(report.node) {
-            self.show_reported(slot, report.node, index);
+            self.update_reported(slot, report.node, index);
         }
     }
 
     /// Shows readers how far a node's agent has come by what is recorded up to an index.
-    fn show_reported(&mut self, slot: NodeSlot, node: NodeId, index: Index) {
-        let Some(Version { epoch, seq, confirmed }) = self.record_of(node).map(|record| record.version)
+    fn update_reported(&mut self, slot: NodeSlot, node: NodeId, index: Index) {
+        let Some(ReportVersion { epoch, seq, confirmed }) = self.record_of(node).map(|record| record.version)
         else {
             return;
         };
@@ -378,18 +380,18 @@ impl Publication {
     fn on_node_registered(&mut self, slot: NodeSlot) {
         let Some(node) = self.store.nodes().row(slot).map(|row| row.id) else { return };
         if self.observed.reported(slot, node).is_none() {
-            self.show_reported(slot, node, self.last);
+            self.update_reported(slot, node, self.last);
         }
     }
 
     /// The end of the allocation in a slot is in the log; none when the state has forgotten that allocation, whose slot may be
     /// another's.
-    pub fn on_alloc_ended(&mut self, slot: AllocSlot) -> Option<Ended> {
+    pub fn on_alloc_ended(&mut self, slot: AllocSlot) -> Option<EndedAlloc> {
         let row = self.store.allocs().row(slot).copied().filter(AllocRow::is_terminal)?;
         Some(self.end(slot, &row))
     }
 
-    fn end(&mut self, slot: AllocSlot, row: &AllocRow) -> Ended {
+    fn end(&mut self, slot: AllocSlot, row: &AllocRow) -> EndedAlloc {
         let node_id = self.store.nodes().row(row.node).map(|node| node.id);
         let seen = self.observed.get(slot, row.id).map(|observation| observation.alloc.clone());
         let record = node_id.and_then(|node| self.records.get_mut(&node));
@@ -397,22 +399,22 @@ impl Publication {
             record.digest = record.digest.wrapping_sub(seen.hash);
         }
         self.observed.end(slot, row.id, row.job, row.group);
-        Ended { id: row.id, node: row.node, node_id, seen }
+        EndedAlloc { id: row.id, node: row.node, node_id, seen }
     }
 
     /// What follows for the observed state from a change that is none of a living allocation.
-    pub fn on_change(&mut self, change: &Change) {
+    pub fn on_change(&mut self, change: &StateChange) {
         match change {
-            Change::AllocUpdated(slot, moved) => {
+            StateChange::AllocUpdated(slot, moved) => {
                 if let Some(row) = self.store.allocs().row(*slot) {
                     self.observed.regroup(*slot, row.id, row.job, *moved);
                 }
             }
-            Change::NodeRegistered(slot) => self.on_node_registered(*slot),
-            Change::AllocCollected(slot, id, _) => self.observed.forget(*slot, *id),
-            Change::JobCollected(slot, _) => self.observed.forget_job(*slot),
-            Change::NodeCollected(slot, id) => {
-                self.observed.forget_node(*slot, *id);
+            StateChange::NodeRegistered(slot) => self.on_node_registered(*slot),
+            StateChange::AllocCollected(slot, id, _) => self.observed.forget(*slot, *id),
+            StateChange::JobCollected(slot, _) => self.observed.drop_job(*slot),
+            StateChange::NodeCollected(slot, id) => {
+                self.observed.drop_node(*slot, *id);
                 self.records.remove(id);
             }
             _ => {}
@@ -463,7 +465,7 @@ mod tests {
     use berth_model::{
         EvalId, JobKey, Timestamp,
         alloc::{AllocEnd, ClientStatus, Placement},
-        command::{Collect, Command, Entry as Logged, PlanRecord, RegisterJob},
+        command::{Collect, Command, PlanRecord, RegisterJob, UnpublishedEntry as Logged},
         job::{Group, Job, JobType, Task},
         node::{Node, NodeStatus},
         observed::ObservedAlloc,
@@ -474,13 +476,13 @@ mod tests {
 
     const NODE: NodeId = NodeId(1);
 
-    fn apply(store: &mut Store, index: u64, command: Command) -> Applied {
+    fn apply(store: &mut Store, index: u64, command: Command) -> AppliedEntry {
         let applied = store.apply(Logged::new(Index(index), Timestamp(index), vec![command]));
         assert!(applied.outcomes.iter().all(Result::is_ok), "{:?}", applied.outcomes);
         applied
     }
 
-    /// Places an allocation, in the place of another one or of none.
+    /// Places an allocation, in place of another one or of none.
     fn plan(store: &Store, alloc: u128, previous: Option<u128>) -> Command {
         let placement = Placement {
             id: AllocId(alloc),
@@ -535,20 +537,20 @@ mod tests {
             alloc,
             status: ClientStatus::Failed,
             tasks: vec![],
-            seen_at: None,
+            observed_at: None,
         }])
     }
 
     /// That an allocation runs, reported at an index.
-    fn report(slot: AllocSlot, alloc: u128, index: u64, hash: u128) -> Arc<Batch> {
-        let known = (*Seen::nothing(slot, AllocId(alloc)).alloc).clone();
+    fn report(slot: AllocSlot, alloc: u128, index: u64, hash: u128) -> Arc<ObservationBatch> {
+        let known = (*ReportedAlloc::nothing(slot, AllocId(alloc)).alloc).clone();
         let alloc = ObservedAlloc { status: ClientStatus::Running, hash, ..known };
-        let seen = vec![Seen::new(slot, Arc::new(alloc))];
+        let seen = vec![ReportedAlloc::new(slot, Arc::new(alloc))];
         let report = NodeReport { node: NODE, session: None, version: None, seen };
-        Arc::new(Batch::new(Index(index), Index::default(), vec![Arc::new(report)]))
+        Arc::new(ObservationBatch::new(Index(index), Index::default(), vec![Arc::new(report)]))
     }
 
-    /// For how many seconds readers wait for an entry, where the leader tells of something before it every so many seconds.
+    /// For how many seconds readers wait for an entry, where the leader reports something before it every so many seconds.
     fn held(telling_every: Option<u64>) -> u64 {
         let (mut store, mut publication) = (Store::default(), Publication::default());
         publication.recover(store.clone());
@@ -558,14 +560,14 @@ mod tests {
         publication.on_applied(&store, vec![entry]);
         for second in 1..=90 {
             if telling_every.is_some_and(|every| second % every == 0) {
-                let batch = Batch::new(Index(second), Index(0), Vec::new());
+                let batch = ObservationBatch::new(Index(second), Index(0), Vec::new());
                 assert!(
                     publication.on_batch(Arc::new(batch), Duration::from_secs(second)),
                     "its place has passed after {second} s"
                 );
             }
             while let Some(next) = publication.next(store.index(), Duration::from_secs(second)) {
-                if let Next::Entry(..) = next {
+                if let NextPublication::Entry(..) = next {
                     return second;
                 }
             }
@@ -630,17 +632,17 @@ mod tests {
         assert_eq!(publication.observed().running(job, 0), 1, "the one that has its slot");
     }
 
-    /// Takes all that may be published: what is recorded of the node after each, and what had been forgotten.
-    fn take_all(publication: &mut Publication, applied: Index) -> (Vec<Option<u128>>, Vec<Ended>) {
+    /// Takes all that may be published: what is recorded of the node after each, and what had been garbage-collected.
+    fn take_all(publication: &mut Publication, applied: Index) -> (Vec<Option<u128>>, Vec<EndedAlloc>) {
         let (mut digests, mut forgotten) = (Vec::new(), Vec::new());
         while let Some(next) = publication.next(applied, Duration::ZERO) {
             match next {
-                Next::Batch(batch) => publication.record(&batch),
-                Next::Entry(changes, gone) => {
+                NextPublication::Batch(batch) => publication.record(&batch),
+                NextPublication::Entry(changes, gone) => {
                     forgotten.extend(gone);
                     for change in &changes {
                         match change {
-                            Change::AllocEnded(slot) => drop(publication.on_alloc_ended(*slot)),
+                            StateChange::AllocEnded(slot) => drop(publication.on_alloc_ended(*slot)),
                             change => publication.on_change(change),
                         }
                     }

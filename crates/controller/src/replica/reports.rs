@@ -1,4 +1,4 @@
-//! What the agent of one node has reported and what of it is recorded: the newer takes the place of the older until it is
+//! What the agent of one node has reported and what of it is recorded: the newer replaces the older until it is
 //! sent, and what was sent is kept until the leader says that it is recorded.
 
 use std::{
@@ -10,7 +10,7 @@ use berth_model::{AllocId, NodeId, observed::ObservedAlloc};
 
 use crate::{
     event::SessionId,
-    messages::{FRAME_BYTES, NodeReport, Seen, Version},
+    messages::{FRAME_BYTES, NodeReport, ReportVersion, ReportedAlloc},
 };
 
 /// Reports of one node on their way to the leader; what comes meanwhile waits and is merged.
@@ -29,9 +29,9 @@ pub(crate) struct Reports {
     /// What a report of everything has named so far.
     named: Option<BTreeSet<AllocId>>,
     /// What this server had kept of the node, until a report of everything is whole: what that does not name is as it was.
-    kept: Vec<Arc<ObservedAlloc>>,
+    stored: Vec<Arc<ObservedAlloc>>,
     /// Not sent yet.
-    fresh: Vec<Seen>,
+    fresh: Vec<ReportedAlloc>,
     /// It may hold two observations of one allocation.
     is_mixed: bool,
     /// Whether there is something to send, even if only how far the agent has come.
@@ -52,28 +52,28 @@ struct Leftover {
 impl Reports {
     /// The agent begins to report: nothing when both sides hold the same, or what changed, or all. `recorded` is how far
     /// it has come by what is recorded.
-    pub fn begin(&mut self, epoch: u64, seq: u64, mode: Begin, recorded: Version) {
+    pub fn begin(&mut self, epoch: u64, seq: u64, mode: ReportScope, recorded: ReportVersion) {
         (self.epoch, self.seq) = (epoch, seq);
-        self.all = mode == Begin::Equal;
+        self.all = mode == ReportScope::Equal;
         self.leftovers.clear();
-        self.kept.clear();
-        self.named = (mode == Begin::Full).then(BTreeSet::new);
-        if mode == Begin::Full {
+        self.stored.clear();
+        self.named = (mode == ReportScope::Full).then(BTreeSet::new);
+        if mode == ReportScope::Full {
             self.fresh.clear();
         }
-        self.is_due = mode == Begin::Equal && self.version() != recorded;
+        self.is_due = mode == ReportScope::Equal && self.version() != recorded;
     }
 
     /// The agent reports what has changed; all else it holds as this server had kept it.
-    pub fn begin_on(&mut self, kept: Vec<Arc<ObservedAlloc>>) {
-        self.kept = kept;
+    pub fn begin_on(&mut self, stored: Vec<Arc<ObservedAlloc>>) {
+        self.stored = stored;
     }
 
     /// What was kept of the node and is not named by the report of everything that is whole now.
-    pub fn take_kept(&mut self) -> Vec<Arc<ObservedAlloc>> {
-        let mut kept = std::mem::take(&mut self.kept);
-        kept.retain(|alloc| self.named.as_ref().is_some_and(|named| !named.contains(&alloc.id)));
-        kept
+    pub fn take_stored(&mut self) -> Vec<Arc<ObservedAlloc>> {
+        let mut stored = std::mem::take(&mut self.stored);
+        stored.retain(|alloc| self.named.as_ref().is_some_and(|named| !named.contains(&alloc.id)));
+        stored
     }
 
     /// Whether all that was reported has been recorded.
@@ -104,7 +104,7 @@ impl Reports {
     }
 
     /// Takes in what was observed.
-    pub fn observed(&mut self, mut seen: Vec<Seen>) {
+    pub fn observed(&mut self, mut seen: Vec<ReportedAlloc>) {
         self.is_due |= !seen.is_empty();
         if self.fresh.is_empty() {
             (self.fresh, self.is_mixed) = (seen, false);
@@ -160,7 +160,7 @@ impl Reports {
         collected
     }
 
-    /// The agent holds nothing but what the state has: nothing runs there that should not. If that is news, what the state
+    /// The agent holds nothing but what the state has: nothing runs there that should not. If that is new, what the state
     /// has forgotten of what was thought to.
     pub fn holds_no_leftovers(&mut self) -> Option<Vec<AllocId>> {
         if !self.all || self.leftovers.is_empty() {
@@ -184,17 +184,17 @@ impl Reports {
     pub fn lost(&mut self) {
         self.all = false;
         self.named = None;
-        self.kept.clear();
+        self.stored.clear();
     }
 
     /// The latest that is on its way of an allocation.
-    pub fn on_its_way(&self, alloc: AllocId) -> Option<&Seen> {
+    pub fn on_its_way(&self, alloc: AllocId) -> Option<&ReportedAlloc> {
         let sent = self.sent.iter().flat_map(|report| &report.seen);
         sent.chain(&self.fresh).rfind(|seen| seen.alloc.id == alloc)
     }
 
     /// All that is on its way, older first.
-    pub fn all_on_their_way(&self) -> impl Iterator<Item = &Seen> {
+    pub fn all_on_their_way(&self) -> impl Iterator<Item = &ReportedAlloc> {
         self.sent.iter().flat_map(|report| &report.seen).chain(&self.fresh)
     }
 
@@ -214,7 +214,7 @@ impl Reports {
     pub fn take(&mut self, node: NodeId, session: SessionId) -> Arc<NodeReport> {
         self.merge();
         let mut bytes = 0;
-        let fits = |seen: &&Seen| {
+        let fits = |seen: &&ReportedAlloc| {
             bytes += seen.bytes();
             bytes <= FRAME_BYTES
         };
@@ -230,13 +230,13 @@ impl Reports {
         report
     }
 
-    /// The newer takes the place of the older.
+    /// The newer replaces the older.
     fn merge(&mut self) {
         if !std::mem::take(&mut self.is_mixed) {
             return;
         }
         let mut known = BTreeSet::new();
-        let mut newest_first: Vec<Seen> = self.fresh.drain(..).rev().collect();
+        let mut newest_first: Vec<ReportedAlloc> = self.fresh.drain(..).rev().collect();
         newest_first.retain(|seen| known.insert(seen.alloc.id));
         newest_first.reverse();
         self.fresh = newest_first;
@@ -267,18 +267,18 @@ impl Reports {
     }
 
     /// What the agent has reported by now.
-    pub fn version(&self) -> Version {
-        Version { epoch: self.epoch, seq: self.seq, confirmed: self.is_confirmed() }
+    pub fn version(&self) -> ReportVersion {
+        ReportVersion { epoch: self.epoch, seq: self.seq, confirmed: self.is_confirmed() }
     }
 }
 
 /// What an agent that is welcomed has to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Begin {
-    /// Nothing.
+pub(crate) enum ReportScope {
+    /// Nothing: both sides hold the same.
     Equal,
-    /// What has changed.
+    /// Changes since the last report only.
     Changes,
-    /// Everything.
+    /// The whole observed state.
     Full,
 }

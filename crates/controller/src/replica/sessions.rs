@@ -11,16 +11,16 @@ use berth_model::{
 
 use super::{
     Replica,
-    agents::{Opened, Shown},
+    agents::{HeartbeatStatus, SessionOpening},
     desired,
-    reports::Begin,
+    reports::ReportScope,
 };
 use crate::{
-    action::{Action, ToNode},
+    action::{Action, NodeMessage},
+    checkpoint::UsableCheckpoint,
     event::{Heartbeat, Hello, SessionId, WelcomeMode},
-    kept::Usable,
     liveness::heartbeat_every,
-    messages::{Seen, Version},
+    messages::{ReportVersion, ReportedAlloc},
 };
 
 /// About how many bytes an observation may take: one that is larger loses the events of its tasks.
@@ -47,14 +47,14 @@ impl Replica {
         }
         let introduces = known.is_none_or(|known| *known != hello.node).then(|| Box::new(hello.node.clone()));
         match self.agents.open(session, hello, introduces, heartbeat_every(&self.store), listening) {
-            verdict @ (Opened::Superseded | Opened::Duplicate) => {
+            verdict @ (SessionOpening::Superseded | SessionOpening::Duplicate) => {
                 let (reason, retry) = why_refused(&verdict, id);
                 refuse(session, reason, retry, actions);
             }
-            Opened::Accepted(replaced) => {
+            SessionOpening::Accepted(replaced) => {
                 replaced.into_iter().for_each(|old| actions.push(Action::Close(old)));
                 let mode = match self.usable_of(hello) {
-                    Some(usable) => self.begin_with_kept(hello, usable),
+                    Some(usable) => self.begin_with_checkpoint(hello, usable),
                     None => self.begin_reports(hello),
                 };
                 self.welcome(session, hello, mode, actions);
@@ -120,18 +120,18 @@ impl Replica {
         let (epoch, seq) = (hello.epoch, hello.seq);
         let (mode, begin) = match () {
             () if is_whole && record.digest == hello.observed_digest && agent.reports.is_idle() => {
-                (WelcomeMode::Equal, Begin::Equal)
+                (WelcomeMode::Equal, ReportScope::Equal)
             }
             () if is_whole && record.version.epoch == epoch && seq > record.version.seq => {
-                (WelcomeMode::FromSeq(record.version.seq), Begin::Changes)
+                (WelcomeMode::FromSeq(record.version.seq), ReportScope::Changes)
             }
-            () => (WelcomeMode::Full, Begin::Full),
+            () => (WelcomeMode::Full, ReportScope::Full),
         };
         // What is to be reported yet is not in.
         let seq = match begin {
-            Begin::Equal => seq,
-            Begin::Changes => record.version.seq,
-            Begin::Full => 0,
+            ReportScope::Equal => seq,
+            ReportScope::Changes => record.version.seq,
+            ReportScope::Full => 0,
         };
         agent.reports.begin(epoch, seq, begin, record.version);
         self.agents.queue(hello.node_id());
@@ -139,22 +139,22 @@ impl Replica {
     }
 
     /// What this server had kept of a node and its agent need not report again. Whatever is in memory is newer.
-    fn usable_of(&self, hello: &Hello) -> Option<Usable> {
-        let kept = hello.kept.as_ref()?;
+    fn usable_of(&self, hello: &Hello) -> Option<UsableCheckpoint> {
+        let stored = hello.checkpoint.as_ref()?;
         let id = hello.node_id();
         let is_unknown = self.publication.record_of(id).is_none()
             && self.agents.get(id).is_some_and(|agent| agent.reports.is_idle());
-        if is_unknown { kept.usable(&self.store, hello) } else { None }
+        if is_unknown { stored.usable(&self.store, hello) } else { None }
     }
 
     /// What was kept counts as the agent's own report of everything, or as the part of it that the agent leaves out.
-    fn begin_with_kept(&mut self, hello: &Hello, usable: Usable) -> WelcomeMode {
+    fn begin_with_checkpoint(&mut self, hello: &Hello, usable: UsableCheckpoint) -> WelcomeMode {
         let (id, mode) = (hello.node_id(), usable.mode());
         let Some(agent) = self.agents.get_mut(id) else { return WelcomeMode::Full };
-        agent.reports.begin(hello.epoch, 0, Begin::Full, Version::default());
+        agent.reports.begin(hello.epoch, 0, ReportScope::Full, ReportVersion::default());
         match usable {
-            Usable::All(allocs) => self.take_in(id, hello.seq, allocs, true),
-            Usable::Before(_, allocs) => agent.reports.begin_on(allocs),
+            UsableCheckpoint::All(allocs) => self.take_in(id, hello.seq, allocs, true),
+            UsableCheckpoint::Before(_, allocs) => agent.reports.begin_on(allocs),
         }
         mode
     }
@@ -170,7 +170,7 @@ impl Replica {
         let heartbeat_ms = milliseconds(heartbeat_every(&self.store));
         let cluster = self.store.cluster().id;
         let restored = hello.cluster != 0 && hello.cluster != cluster;
-        actions.push(Action::Send(session, ToNode::Welcome { cluster, restored, mode, heartbeat_ms }));
+        actions.push(Action::Send(session, NodeMessage::Welcome { cluster, restored, mode, heartbeat_ms }));
         let Some(node) = self.store.nodes().find(hello.node_id()) else {
             // Nothing can be desired of it yet; should it hold anything, its heartbeats show it.
             return;
@@ -195,13 +195,13 @@ impl Replica {
         self.agents.heard(id, listening);
         // Answered, so that an agent knows a link that swallows what it is sent.
         let delay_ms = self.reported.delay_ms(listening);
-        actions.push(Action::Send(session, ToNode::Ack { seq: heartbeat.seq, delay_ms }));
+        actions.push(Action::Send(session, NodeMessage::Ack { seq: heartbeat.seq, delay_ms }));
         self.tell_heartbeat(session, actions);
-        if self.on_acknowledged(session, heartbeat.desired_seq, listening) != Shown::UpToDate {
+        if self.on_acknowledged(session, heartbeat.desired_seq, listening) != HeartbeatStatus::UpToDate {
             return;
         }
         let node = self.store.nodes().find(id);
-        if let Some(node) = node.filter(|node| self.changes.is_told(*node)) {
+        if let Some(node) = node.filter(|node| self.changes.is_informed(*node)) {
             let desired = desired::of_node(&self.store, node);
             if desired.digest(&self.store, node, self.desired_hash) != heartbeat.desired_digest {
                 self.changes.all(node);
@@ -233,8 +233,8 @@ impl Replica {
             return self.agents.queue(id);
         }
         // What it was instructed to forget it holds until it has heard so.
-        let is_told = self.store.nodes().find(id).is_none_or(|node| self.changes.is_told(node));
-        let held = agent.reports.held(record.digest).filter(|_| is_still && is_told);
+        let is_informed = self.store.nodes().find(id).is_none_or(|node| self.changes.is_informed(node));
+        let held = agent.reports.held(record.digest).filter(|_| is_still && is_informed);
         let is_as_reported = |held| held == heartbeat.observed_digest && record.version == version;
         let differs = held.is_some_and(|held| !is_as_reported(held));
         if !self.agents.holds_what_it_reported(session, differs || is_stuck) {
@@ -243,9 +243,9 @@ impl Replica {
         }
     }
 
-    fn on_acknowledged(&mut self, session: SessionId, seq: u64, listening: Duration) -> Shown {
+    fn on_acknowledged(&mut self, session: SessionId, seq: u64, listening: Duration) -> HeartbeatStatus {
         let shown = self.agents.acknowledged(session, seq, listening);
-        if shown == Shown::Deaf {
+        if shown == HeartbeatStatus::Deaf {
             self.closing.push(session);
         }
         shown
@@ -253,21 +253,23 @@ impl Replica {
 
     /// What an agent was given as an interval when it came may be too often by now: the cluster has grown.
     fn tell_heartbeat(&mut self, session: SessionId, actions: &mut Vec<Action>) {
-        let untold = self.agents.heartbeat_untold(session, heartbeat_every(&self.store)).map(milliseconds);
+        let unreported =
+            self.agents.heartbeat_change(session, heartbeat_every(&self.store)).map(milliseconds);
         actions.extend(
-            untold.map(|heartbeat_ms| Action::Send(session, ToNode::HeartbeatEvery { heartbeat_ms })),
+            unreported
+                .map(|heartbeat_ms| Action::Send(session, NodeMessage::HeartbeatEvery { heartbeat_ms })),
         );
     }
 
     /// An agent reported what it observed.
-    pub fn on_observed(&mut self, update: Update, listening: Duration, actions: &mut Vec<Action>) {
-        let Update { session, seq, desired_seq, allocs, resync_done } = update;
+    pub fn on_observed(&mut self, update: AgentReport, listening: Duration, actions: &mut Vec<Action>) {
+        let AgentReport { session, seq, desired_seq, allocs, resync_done } = update;
         let Some(id) = self.agents.node_of(session) else { return };
         self.agents.heard(id, listening);
         self.agents.note_report(session);
         let delay_ms = self.reported.take_in(allocs.len(), listening);
         self.take_in(id, seq, allocs, resync_done);
-        actions.push(Action::Send(session, ToNode::Ack { seq, delay_ms }));
+        actions.push(Action::Send(session, NodeMessage::Ack { seq, delay_ms }));
         self.tell_heartbeat(session, actions);
         self.on_acknowledged(session, desired_seq, listening);
     }
@@ -278,9 +280,9 @@ impl Replica {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.reports.names(allocs.iter().map(|alloc| alloc.id));
             if resync_done {
-                let kept = agent.reports.take_kept();
-                agent.reports.names(kept.iter().map(|alloc| alloc.id));
-                allocs.extend(kept);
+                let stored = agent.reports.take_stored();
+                agent.reports.names(stored.iter().map(|alloc| alloc.id));
+                allocs.extend(stored);
             }
         }
         let (mut found, mut others) = (Vec::with_capacity(allocs.len()), Vec::new());
@@ -329,7 +331,8 @@ impl Replica {
             recorded || on_their_way.contains(&id)
         };
         let unnamed = live.filter(|(slot, id)| !named.contains(id) && is_known(*slot, *id));
-        let unnamed: Vec<Seen> = unnamed.map(|(slot, id)| Seen::nothing(slot, id)).collect();
+        let unnamed: Vec<ReportedAlloc> =
+            unnamed.map(|(slot, id)| ReportedAlloc::nothing(slot, id)).collect();
         if let Some(agent) = self.agents.get_mut(id) {
             agent.reports.observed(unnamed);
         }
@@ -341,24 +344,24 @@ impl Replica {
     }
 
     /// An observation of the tasks that the allocation's group has: an agent cannot make up others.
-    fn of_its_group(&self, slot: AllocSlot, row: &AllocRow, mut alloc: Arc<ObservedAlloc>) -> Seen {
-        let Some((_, group)) = self.store.job_of(row) else { return Seen::new(slot, alloc) };
+    fn of_its_group(&self, slot: AllocSlot, row: &AllocRow, mut alloc: Arc<ObservedAlloc>) -> ReportedAlloc {
+        let Some((_, group)) = self.store.job_of(row) else { return ReportedAlloc::new(slot, alloc) };
         let is_known = |name: &str| group.tasks.iter().any(|task| task.name == name);
         let made_up = alloc.tasks.len() > group.tasks.len() || !alloc.tasks.iter().all(|t| is_known(&t.name));
         if made_up {
             let tasks = &mut Arc::make_mut(&mut alloc).tasks;
             tasks.retain(|task| is_known(&task.name));
             tasks.truncate(group.tasks.len());
-            // What is left out takes no room either: observations are kept.
+            // What is left out takes no capacity either: observations are kept.
             tasks.shrink_to_fit();
         }
-        let seen = Seen::new(slot, alloc);
+        let seen = ReportedAlloc::new(slot, alloc);
         if seen.bytes() <= SEEN_BYTES_MAX {
             return seen;
         }
         let mut alloc = seen.alloc;
         Arc::make_mut(&mut alloc).tasks.iter_mut().for_each(|task| task.events.clear());
-        Seen::new(slot, alloc)
+        ReportedAlloc::new(slot, alloc)
     }
 
     /// An allocation that is in the state, on this node, and has not ended. An agent speaks for its own node alone.
@@ -370,7 +373,7 @@ impl Replica {
 }
 
 /// What an agent reports.
-pub(crate) struct Update {
+pub(crate) struct AgentReport {
     pub session: SessionId,
     /// Of the agent's last change.
     pub seq: u64,
@@ -382,10 +385,12 @@ pub(crate) struct Update {
 }
 
 /// Why an agent of a node is turned away, and whether trying again can help.
-pub(crate) fn why_refused(verdict: &Opened, node: NodeId) -> (String, bool) {
+pub(crate) fn why_refused(verdict: &SessionOpening, node: NodeId) -> (String, bool) {
     match verdict {
-        Opened::Superseded => (format!("a newer start of the agent of node {node} is connected"), false),
-        Opened::Duplicate | Opened::Accepted(_) => {
+        SessionOpening::Superseded => {
+            (format!("a newer start of the agent of node {node} is connected"), false)
+        }
+        SessionOpening::Duplicate | SessionOpening::Accepted(_) => {
             let reason = format!(
                 "another agent with the identity of node {node} is connected: if this agent's data directory is a \
                  copy, give it one of its own"
@@ -397,7 +402,7 @@ pub(crate) fn why_refused(verdict: &Opened, node: NodeId) -> (String, bool) {
 
 /// Turns an agent away.
 pub(crate) fn refuse(session: SessionId, reason: String, retry: bool, actions: &mut Vec<Action>) {
-    actions.push(Action::Send(session, ToNode::Refused { reason, retry }));
+    actions.push(Action::Send(session, NodeMessage::Refused { reason, retry }));
     actions.push(Action::Close(session));
 }
 

@@ -6,12 +6,12 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use berth_model::{Index, NodeId, ids::IdSeed};
 
-use super::{Links, Replica};
+use super::{LinkCapacity, Replica};
 use crate::{
-    action::{Action, ToNode},
+    action::{Action, NodeMessage},
     messages::{
-        DownFrame, DownMessage, EndSession, FRAME_BYTES, FRAMES_MAX, NodeReport, Rest, Seen, ServerId,
-        UpFrame, UpMessage, Version,
+        Continuation, DownFrame, DownMessage, EndSession, FRAME_BYTES, FRAMES_MAX, NodeReport, ReportVersion,
+        ReportedAlloc, ServerId, UpFrame, UpMessage,
     },
 };
 
@@ -21,7 +21,7 @@ const LEADERLESS_MAX: Duration = Duration::from_secs(6);
 /// The same where it answers when it is asked how it is: it leads, and has much to do. Agents that were sent away would come
 /// again at once, and give it more.
 const BUSY_MAX: Duration = Duration::from_secs(12);
-/// A leader that says nothing for so long is attached to again, and the next time after twice as long: each time it is told
+/// A leader that says nothing for so long is attached to again, and the next time after twice as long: each time it is sent
 /// everything once more, which one that is late for having much to do would never catch up with.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 const DOUBLED_MAX: u32 = 3;
@@ -36,7 +36,7 @@ const NODES_MAX: usize = 8192;
 #[derive(Debug, Default)]
 pub(crate) struct Uplink {
     leader: Option<(u64, ServerId)>,
-    attached: Option<Attached>,
+    attached: Option<Attachment>,
     /// When a leader was heard last, or was said to lead; none before the first.
     heard_at: Option<Duration>,
     /// When the leader that is followed last answered the question how it is.
@@ -47,26 +47,26 @@ pub(crate) struct Uplink {
     silences: u32,
     /// The agents were sent away for want of a leader.
     has_closed: bool,
-    /// Who leads, this server or another, hears no majority: what it says is no word of a leader.
+    /// Who leads, this server or another, hears no majority: its messages do not count as those of a leader.
     is_cut_off: bool,
 }
 
 /// An attachment to a leader.
 #[derive(Debug)]
-struct Attached {
+struct Attachment {
     number: u64,
     /// Frames said and taken in.
-    said: u64,
-    taken: u64,
-    said_at: Duration,
+    sent: u64,
+    received: u64,
+    sent_at: Duration,
     heard_at: Duration,
     /// Up to which node it was sent what is recorded; none once all has been.
     recorded: Option<Option<NodeId>>,
     /// Reports of which nobody knows whether the leader has them.
     again: Vec<NodeId>,
     /// Nodes of which everything known is to be reported.
-    tell: Vec<NodeId>,
-    /// Of one of these nodes, what the frames so far had no room for.
+    to_report: Vec<NodeId>,
+    /// Of one of these nodes, what the frames so far had no capacity for.
     waiting: VecDeque<Arc<NodeReport>>,
 }
 
@@ -117,15 +117,15 @@ impl Replica {
     /// Begins again with the leader.
     fn attach(&mut self, ids: &mut IdSeed, listening: Duration) {
         let again = self.agents.begin_again(listening);
-        self.uplink.attached = Some(Attached {
+        self.uplink.attached = Some(Attachment {
             number: ids.mint() as u64,
-            said: 0,
-            taken: 0,
-            said_at: listening,
+            sent: 0,
+            received: 0,
+            sent_at: listening,
             heard_at: listening,
             recorded: Some(None),
             again,
-            tell: Vec::new(),
+            to_report: Vec::new(),
             waiting: VecDeque::new(),
         });
         // Readers wait for a leader once, not for each try to reach it.
@@ -162,7 +162,7 @@ impl Replica {
     /// What there is to say to the leader, as far as the link takes it.
     pub fn say(
         &mut self,
-        links: &dyn Links,
+        links: &dyn LinkCapacity,
         ids: &mut IdSeed,
         listening: Duration,
     ) -> Vec<(ServerId, UpFrame)> {
@@ -171,48 +171,52 @@ impl Replica {
         if self.uplink.attached.is_none() {
             self.attach(ids, listening);
         }
-        while frames.len() < FRAMES_MAX && links.server_has_room(leader) {
+        while frames.len() < FRAMES_MAX && links.can_send_to_server(leader) {
             let messages = self.next_messages();
             let as_of = self.store.index();
             let Some(attached) = &mut self.uplink.attached else { break };
-            let every = if attached.taken == 0 { ASK_EVERY } else { SAY_EVERY };
-            let is_due = attached.said == 0 || listening.saturating_sub(attached.said_at) >= every;
+            let every = if attached.received == 0 { ASK_EVERY } else { SAY_EVERY };
+            let is_due = attached.sent == 0 || listening.saturating_sub(attached.sent_at) >= every;
             if messages.is_empty() && !is_due {
                 break;
             }
-            attached.said += 1;
-            attached.said_at = listening;
-            let (attachment, number) = (attached.number, attached.said);
+            attached.sent += 1;
+            attached.sent_at = listening;
+            let (attachment, number) = (attached.number, attached.sent);
             frames.push((leader, UpFrame { term, attachment, number, as_of, messages }));
         }
         frames
     }
 
     /// Whether there is something to say that the leader would take now.
-    pub fn has_more_to_say(&self, links: &dyn Links) -> bool {
-        let answered = self.uplink.attached.as_ref().filter(|attached| attached.taken > 0);
-        let has_more = |attached: &Attached| {
-            let Attached { recorded, again, tell, waiting, .. } = attached;
-            let is_told = recorded.is_none() && again.is_empty() && tell.is_empty() && waiting.is_empty();
-            !is_told || self.agents.has_news()
+    pub fn has_more_to_send(&self, links: &dyn LinkCapacity) -> bool {
+        let answered = self.uplink.attached.as_ref().filter(|attached| attached.received > 0);
+        let has_more = |attached: &Attachment| {
+            let Attachment { recorded, again, to_report, waiting, .. } = attached;
+            let is_reported =
+                recorded.is_none() && again.is_empty() && to_report.is_empty() && waiting.is_empty();
+            !is_reported || self.agents.has_unreported()
         };
         let leader = self.uplink.leader.map(|(_, leader)| leader);
-        answered.is_some_and(has_more) && leader.is_some_and(|leader| links.server_has_room(leader))
+        answered.is_some_and(has_more) && leader.is_some_and(|leader| links.can_send_to_server(leader))
     }
 
     /// What the next frame holds.
     fn next_messages(&mut self) -> Vec<UpMessage> {
         let mut messages = Vec::new();
         let Some(attached) = &mut self.uplink.attached else { return messages };
-        if attached.said > 0 && attached.taken == 0 {
-            // Whoever does not know yet that it leads takes nothing in, and would have to be told all of it again.
+        if attached.sent > 0 && attached.received == 0 {
+            // Whoever does not know yet that it leads takes nothing in, and would have to be sent all of it again.
             return messages;
         }
         if let Some(after) = attached.recorded {
             let nodes: Vec<_> = self.publication.records_after(after).take(NODES_MAX).collect();
             let is_last = nodes.len() < NODES_MAX;
             attached.recorded = (!is_last).then(|| nodes.last().map(|last| last.node));
-            messages.push(UpMessage::Recorded(nodes, if is_last { Rest::None } else { Rest::Follows }));
+            messages.push(UpMessage::Recorded(
+                nodes,
+                if is_last { Continuation::None } else { Continuation::Follows },
+            ));
             return messages;
         }
         let mut bytes = 0;
@@ -222,9 +226,9 @@ impl Replica {
             bytes += message.bytes();
             messages.push(message);
         }
-        let heard = self.agents.take_heard(NODES_MAX);
+        let heard = self.agents.take_signs_of_life(NODES_MAX);
         if !heard.is_empty() {
-            let message = UpMessage::Heard(heard);
+            let message = UpMessage::SignsOfLife(heard);
             bytes += message.bytes();
             messages.push(message);
         }
@@ -244,7 +248,7 @@ impl Replica {
         {
             let Some(agent) = self.agents.get_mut(node) else { continue };
             attached.waiting.extend(agent.reports.sent());
-            attached.waiting.iter().for_each(|report| agent.told(report));
+            attached.waiting.iter().for_each(|report| agent.mark_reported(report));
             self.agents.queue(node);
         }
         if let Some(report) = attached.waiting.pop_front() {
@@ -255,7 +259,7 @@ impl Replica {
             self.agents.queue(node);
             return Some(report);
         }
-        while let Some(node) = self.uplink.attached.as_mut()?.tell.pop() {
+        while let Some(node) = self.uplink.attached.as_mut()?.to_report.pop() {
             let mut parts = self.everything_of(node).into_iter().map(Arc::new);
             if let Some(first) = parts.next() {
                 self.uplink.attached.as_mut()?.waiting.extend(parts);
@@ -287,11 +291,11 @@ impl Replica {
         let Some(attached) = self.uplink.attached.as_mut().filter(|a| a.number == frame.attachment) else {
             return;
         };
-        if frame.number != attached.taken + 1 {
+        if frame.number != attached.received + 1 {
             // Something was lost, here or there.
             return self.detach();
         }
-        attached.taken += 1;
+        attached.received += 1;
         attached.heard_at = listening;
         self.uplink.is_unanswered = false;
         if !self.uplink.is_cut_off {
@@ -303,7 +307,7 @@ impl Replica {
 
     fn on_down_message(&mut self, message: DownMessage, listening: Duration, actions: &mut Vec<Action>) {
         match message {
-            DownMessage::Began(index, after) => self.publication.on_began(index, after),
+            DownMessage::LeadershipBegan(index, after) => self.publication.on_began(index, after),
             DownMessage::Batch(batch) => {
                 if !self.publication.on_batch(batch, listening) {
                     // Its place has been passed while nobody reported it: it is reported again, at another.
@@ -312,12 +316,12 @@ impl Replica {
             }
             DownMessage::UpTo(index, recovery) => {
                 self.uplink.silences = 0;
-                self.publication.on_told(index, recovery);
+                self.publication.on_complete_up_to(index, recovery);
             }
             DownMessage::EndSession(end) => self.on_end_session(end, actions),
-            DownMessage::Tell(node) => {
+            DownMessage::ReportNode(node) => {
                 if let Some(attached) = &mut self.uplink.attached {
-                    attached.tell.push(node);
+                    attached.to_report.push(node);
                 }
             }
         }
@@ -333,7 +337,7 @@ impl Replica {
             return self.agents.queue(node);
         }
         if self.agents.session_of(node) == Some(session) {
-            actions.push(Action::Send(session, ToNode::Refused { reason, retry }));
+            actions.push(Action::Send(session, NodeMessage::Refused { reason, retry }));
             actions.push(Action::Close(session));
         }
         self.agents.remove(node);
@@ -341,7 +345,11 @@ impl Replica {
 }
 
 /// Reports of a node that fit frames; the last one says how far they come.
-pub(crate) fn parts_of(node: NodeId, seen: Vec<Seen>, version: Option<Version>) -> Vec<NodeReport> {
+pub(crate) fn parts_of(
+    node: NodeId,
+    seen: Vec<ReportedAlloc>,
+    version: Option<ReportVersion>,
+) -> Vec<NodeReport> {
     let part = || NodeReport { node, session: None, version: None, seen: Vec::new() };
     let (mut parts, mut last, mut bytes) = (Vec::new(), part(), 0);
     for one in seen {

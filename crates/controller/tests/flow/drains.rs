@@ -16,7 +16,7 @@ const HOUR_S: u64 = 3_600;
 impl Shell {
     fn drain(&mut self, node: u128, seconds: Option<u64>, ignore_system: bool) {
         let deadline = seconds.map(|seconds| Timestamp(self.at().0 + seconds * 1_000_000_000));
-        let drain = Some(NewDrain { deadline, ignore_system, asked_ns: 0 });
+        let drain = Some(NewDrain { deadline, ignore_system, requested_ns: 0 });
         let drain = DrainNode { node: NodeId(node), drain, eligible: false, meta: BTreeMap::new() };
         self.seeds += 1;
         self.request(self.seeds + 10_000, Command::DrainNode(Box::new(drain)));
@@ -51,7 +51,7 @@ impl Shell {
     fn ending(&self, node: u128) -> Vec<AllocId> {
         let (_, row) = self.store.node(NodeId(node)).expect("it is there");
         let live = self.store.nodes().live(row).filter_map(|slot| self.store.allocs().row(slot));
-        live.filter(|row| !row.is_wanted()).map(|row| row.id).collect()
+        live.filter(|row| !row.is_desired()).map(|row| row.id).collect()
     }
 
     /// All that should run does, and all that should end has.
@@ -314,7 +314,7 @@ fn what_was_told_to_leave_is_planned_by_whoever_leads_next() {
     let (mut shell, node) = crowded(job(3, 100));
     let told = shell.on(node).into_iter().map(|alloc| MigrateAlloc { alloc, how: alloc::Departure::AtOnce });
     let told = Command::MigrateAllocs(told.collect());
-    let drain = Some(NewDrain { deadline: None, ignore_system: false, asked_ns: 0 });
+    let drain = Some(NewDrain { deadline: None, ignore_system: false, requested_ns: 0 });
     let drain = DrainNode { node: NodeId(node), drain, eligible: false, meta: BTreeMap::new() };
     shell.write_behind(vec![Command::DrainNode(Box::new(drain)), told]);
     shell.lead(2);

@@ -1,10 +1,10 @@
 //! A log that refuses entries or leaves them in doubt, clocks that step, leaderships that end: nothing is lost or stuck.
 
-use berth_controller::Fate;
+use berth_controller::EntryFailure;
 use berth_model::{
     alloc::ClientStatus::{Complete, Failed, Running},
     constraint::{Constraint, Operator},
-    event::Applied,
+    event::AppliedEntry,
     observed::TaskEvent,
 };
 
@@ -18,7 +18,7 @@ impl Shell {
             self.tell(Event::NotApplied {
                 term: 1,
                 index: *index,
-                fate: Fate::NotWritten("the disk is full".into()),
+                fate: EntryFailure::NotWritten("the disk is full".into()),
             });
         }
         refused.len()
@@ -27,7 +27,7 @@ impl Shell {
     /// The log applies the first entry that waits.
     fn apply_one(&mut self) {
         let entry = self.log.remove(0);
-        let applied: Vec<Applied> = vec![self.store.apply(entry)];
+        let applied: Vec<AppliedEntry> = vec![self.store.apply(entry)];
         self.tell(Event::Applied { term: 1, store: Box::new(self.store.clone()), applied });
     }
 
@@ -60,7 +60,7 @@ fn a_request_that_the_log_refused_is_answered_and_the_next_one_is_done() {
     shell.slow_log = true;
     shell.register(1, 100);
     shell.refuse();
-    assert_eq!(shell.answers.values().next(), Some(&Answer::NotWritten("the disk is full".into())));
+    assert_eq!(shell.answers.values().next(), Some(&ProposalOutcome::NotWritten("the disk is full".into())));
     shell.slow_log = false;
     shell.register(1, 100);
     shell.pass(1);
@@ -126,12 +126,14 @@ fn what_is_in_doubt_when_a_leadership_ends_is_said_to_be() {
     }
     let in_flight = shell.log.len();
     shell.tell(Event::LeadershipLost);
-    let unknown = shell.answers.values().filter(|answer| matches!(answer, Answer::Unknown(_))).count();
-    let not_written = shell.answers.values().filter(|answer| matches!(answer, Answer::NotWritten(_))).count();
+    let unknown =
+        shell.answers.values().filter(|answer| matches!(answer, ProposalOutcome::Unknown(_))).count();
+    let not_written =
+        shell.answers.values().filter(|answer| matches!(answer, ProposalOutcome::NotWritten(_))).count();
     assert!(unknown >= in_flight - 1 && not_written > 0, "{:?}", shell.answers);
     assert_eq!(unknown + not_written, 10);
     shell.register(1, 100);
-    assert_eq!(shell.answers.values().last(), Some(&Answer::NoLeader));
+    assert_eq!(shell.answers.values().last(), Some(&ProposalOutcome::NoLeader));
     shell.slow_log = false;
     shell.catch_up();
     let term = 2;
@@ -173,7 +175,7 @@ fn what_was_reported_while_nobody_led_is_in_the_state_of_the_next_leader() {
     shell.tell(Event::LeadershipGained { term: 2 });
     assert!(shell.store.alloc(wanted[1].1).unwrap().1.is_terminal(), "its end is not in the log");
     assert_eq!(shell.running_seen, 1, "what was known is not forgotten");
-    let welcome = |m: &ToNode| matches!(m, ToNode::Welcome { .. });
+    let welcome = |m: &NodeMessage| matches!(m, NodeMessage::Welcome { .. });
     assert!(!shell.told.iter().any(|(_, m)| welcome(m)), "nobody has to report again");
 }
 
@@ -184,8 +186,12 @@ fn an_entry_in_doubt_ends_the_leadership() {
     shell.slow_log = true;
     shell.register(1, 100);
     let index = shell.log[0].index;
-    shell.tell(Event::NotApplied { term: 1, index, fate: Fate::Unknown("the log has stopped".into()) });
-    assert_eq!(shell.answers.values().last(), Some(&Answer::Unknown("the log has stopped".into())));
+    shell.tell(Event::NotApplied {
+        term: 1,
+        index,
+        fate: EntryFailure::Unknown("the log has stopped".into()),
+    });
+    assert_eq!(shell.answers.values().last(), Some(&ProposalOutcome::Unknown("the log has stopped".into())));
 }
 
 fn largest(actions: &[Action]) -> usize {
@@ -213,7 +219,7 @@ fn nodes_that_register_together_fit_their_entries() {
             seq: 0,
             desired_digest: 0,
             observed_digest: 0,
-            kept: None,
+            checkpoint: None,
         };
         let event = Event::SessionOpened(SessionId(id as u64), Box::new(hello));
         shell.controller.handle(event, shell.clocks(), &mut actions);
@@ -229,7 +235,7 @@ fn a_request_that_no_entry_can_hold_is_answered_so() {
     job.meta = [("blob".to_owned(), "v".repeat(2 << 20))].into();
     shell.register_job(job);
     let answer = shell.answers.values().last();
-    assert!(matches!(answer, Some(Answer::TooLarge(bytes)) if *bytes > 2 << 20), "{answer:?}");
+    assert!(matches!(answer, Some(ProposalOutcome::TooLarge(bytes)) if *bytes > 2 << 20), "{answer:?}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl Shell {
             seq: 0,
             desired_digest,
             observed_digest: 0,
-            kept: None,
+            checkpoint: None,
         };
         self.tell(Event::SessionOpened(SessionId(session), Box::new(hello)));
     }

@@ -11,7 +11,7 @@ fn a_job_runs_from_its_registration_to_its_end() {
     assert_eq!(shell.store.node(NodeId(1)).unwrap().1.status, NodeStatus::Ready);
     shell.register(2, 100);
     assert!(
-        matches!(shell.answers.values().next(), Some(Answer::Committed(_, outcomes)) if outcomes[0].is_ok())
+        matches!(shell.answers.values().next(), Some(ProposalOutcome::Committed(_, outcomes)) if outcomes[0].is_ok())
     );
     let placed = shell.wanted();
     assert_eq!(placed.len(), 2);
@@ -24,10 +24,9 @@ fn a_job_runs_from_its_registration_to_its_end() {
 
     let deregister = DeregisterJob { job: JobKey::new("default", "web"), purge: true, eval: EvalId(5) };
     shell.request(99, Command::DeregisterJob(deregister));
-    let stops = shell
-        .told
-        .iter()
-        .filter_map(|(_, m)| if let ToNode::Desired(desired) = m { Some(desired.stop.len()) } else { None });
+    let stops = shell.told.iter().filter_map(|(_, m)| {
+        if let NodeMessage::Desired(desired) = m { Some(desired.stop.len()) } else { None }
+    });
     assert_eq!(stops.sum::<usize>(), 2);
     shell.observe(1, &[(placed[0].1, ClientStatus::Complete), (placed[1].1, ClientStatus::Complete)]);
     assert_eq!(shell.running_seen, 0);
@@ -137,7 +136,8 @@ fn a_new_leader_asks_for_what_its_predecessor_had_no_time_to_ask_for() {
         let row = shell.store.allocs().row(*slot).unwrap();
         shell.store.job_of(row).unwrap().0.job_type == JobType::Service
     });
-    let end = AllocEnd { alloc: lost.unwrap().1, status: ClientStatus::Lost, tasks: vec![], seen_at: None };
+    let end =
+        AllocEnd { alloc: lost.unwrap().1, status: ClientStatus::Lost, tasks: vec![], observed_at: None };
     let came = Command::SetNodeStatus(NodeId(2), NodeStatus::Ready, None);
     let commands = vec![Command::RegisterNode(Box::new(node(2))), came, Command::EndAllocs(vec![end])];
     let index = Index(shell.store.index().0 + 1);

@@ -11,14 +11,14 @@ impl Shell {
     fn refusals(&self, session: u64) -> Vec<&str> {
         let of = self.told.iter().filter(|(of, _)| *of == SessionId(session));
         of.filter_map(
-            |(_, m)| if let ToNode::Refused { reason, .. } = m { Some(reason.as_str()) } else { None },
+            |(_, m)| if let NodeMessage::Refused { reason, .. } = m { Some(reason.as_str()) } else { None },
         )
         .collect()
     }
 
     fn full_lists(&self, session: u64) -> usize {
         let of = self.told.iter().filter(|(of, _)| *of == SessionId(session));
-        of.filter(|(_, m)| matches!(m, ToNode::Desired(desired) if desired.full)).count()
+        of.filter(|(_, m)| matches!(m, NodeMessage::Desired(desired) if desired.full)).count()
     }
 
     fn say_hello(&mut self, session: u64, change: impl FnOnce(&mut Hello)) {
@@ -32,7 +32,7 @@ impl Shell {
             seq: 0,
             desired_digest: self.desired_digest(1),
             observed_digest: 0,
-            kept: None,
+            checkpoint: None,
         };
         change(&mut hello);
         self.sessions.insert(session, 1);
@@ -83,7 +83,7 @@ fn an_agent_that_holds_what_it_never_reported_reports_all_anew() {
     shell.tell(Event::Heartbeat(SessionId(1), heartbeat));
     assert_eq!(shell.closed, [SessionId(1)]);
     shell.hello(2, 1, 1, 7);
-    let full = |m: &ToNode| matches!(m, ToNode::Welcome { mode: WelcomeMode::Full, .. });
+    let full = |m: &NodeMessage| matches!(m, NodeMessage::Welcome { mode: WelcomeMode::Full, .. });
     assert!(shell.told.iter().any(|(session, m)| *session == SessionId(2) && full(m)));
 }
 
@@ -144,8 +144,8 @@ fn an_agent_with_leftovers_that_holds_what_it_never_reported_reports_all_anew() 
 #[test]
 fn messages_wait_for_room_and_the_newer_takes_the_place_of_the_older() {
     struct Narrow;
-    impl Links for Narrow {
-        fn has_room(&self, _: SessionId) -> bool {
+    impl LinkCapacity for Narrow {
+        fn can_send(&self, _: SessionId) -> bool {
             false
         }
     }
@@ -169,7 +169,7 @@ fn messages_wait_for_room_and_the_newer_takes_the_place_of_the_older() {
     shell.controller.handle(event, shell.clocks(), &mut actions);
     shell.controller.flush(&Narrow, &mut actions);
     let sends = |actions: &[Action]| {
-        actions.iter().filter(|a| matches!(a, Action::Send(_, ToNode::Desired(_)))).count()
+        actions.iter().filter(|a| matches!(a, Action::Send(_, NodeMessage::Desired(_)))).count()
     };
     assert_eq!(sends(&actions), 0);
     actions.into_iter().for_each(|action| shell.act(action, &mut events));
@@ -190,7 +190,9 @@ fn an_agent_of_another_cluster_is_turned_away_unless_this_one_was_restored_from_
     shell.say_hello(2, |hello| hello.cluster = 0);
     assert!(shell.refusals(2).is_empty());
     let welcome = shell.told.iter().find_map(|(session, m)| match m {
-        ToNode::Welcome { cluster, restored, .. } if *session == SessionId(2) => Some((*cluster, *restored)),
+        NodeMessage::Welcome { cluster, restored, .. } if *session == SessionId(2) => {
+            Some((*cluster, *restored))
+        }
         _ => None,
     });
     assert_eq!(welcome, Some((own, false)));
@@ -280,7 +282,7 @@ fn ten_thousand_messages_about_what_runs_elsewhere_have_no_effect() {
     }
     for (slot, id) in others {
         let (_, row) = shell.store.alloc(id).expect("it is there");
-        assert!(row.is_wanted() && !row.is_terminal(), "{row:?}");
+        assert!(row.is_desired() && !row.is_terminal(), "{row:?}");
         let seen = &shell.observed.get(slot, id).expect("its agent has told of it").alloc;
         assert_eq!((seen.status, seen.healthy), (Running, None));
     }

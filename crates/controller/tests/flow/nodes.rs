@@ -19,15 +19,17 @@ fn a_silent_node_is_given_up_and_comes_back() {
     assert!(shell.closed.contains(&SessionId(home.0 as u64)));
     shell.told.clear();
     shell.hello(7, home.0, 1, 0);
-    let welcome = |m: &ToNode| matches!(m, ToNode::Welcome { mode: WelcomeMode::Full, .. });
+    let welcome = |m: &NodeMessage| matches!(m, NodeMessage::Welcome { mode: WelcomeMode::Full, .. });
     assert!(shell.told.iter().any(|(s, m)| *s == SessionId(7) && welcome(m)), "{:?}", shell.told);
     shell.observe(7, &[(id, ClientStatus::Running)]);
     let status = |shell: &Shell| shell.store.node(home).unwrap().1.status;
     assert_eq!(status(&shell), NodeStatus::Down, "what was declared lost still holds its room");
     shell.observe(7, &[(id, ClientStatus::Complete)]);
     assert_eq!(status(&shell), NodeStatus::Ready);
-    let forgets =
-        shell.told.iter().any(|(_, m)| matches!(m, ToNode::Desired(desired) if desired.forget.contains(&id)));
+    let forgets = shell
+        .told
+        .iter()
+        .any(|(_, m)| matches!(m, NodeMessage::Desired(desired) if desired.forget.contains(&id)));
     assert!(forgets, "the agent was not told that its allocation was given up");
 }
 
@@ -48,7 +50,8 @@ fn what_still_runs_is_not_removed_before_it_has_ended() {
     shell.pass(2);
     assert!(shell.store.alloc(id).is_none(), "a purged job's allocation is still there");
     let is_removed = |shell: &Shell| {
-        let removes = |m: &ToNode| matches!(m, ToNode::Desired(desired) if desired.purge.contains(&id));
+        let removes =
+            |m: &NodeMessage| matches!(m, NodeMessage::Desired(desired) if desired.purge.contains(&id));
         shell.told.iter().any(|(_, m)| removes(m))
     };
     assert!(!is_removed(&shell), "it still runs");
@@ -69,20 +72,20 @@ fn an_agent_that_holds_the_same_tells_nothing_anew() {
     shell.told.clear();
     shell.hello(2, 1, 1, digest);
     assert!(
-        matches!(shell.told.as_slice(), [(SessionId(2), ToNode::Welcome { mode: WelcomeMode::Equal, .. })]),
+        matches!(
+            shell.told.as_slice(),
+            [(SessionId(2), NodeMessage::Welcome { mode: WelcomeMode::Equal, .. })]
+        ),
         "{:?}",
         shell.told
     );
     shell.hello(3, 1, 2, digest + 1);
-    assert!(
-        shell
-            .told
-            .iter()
-            .any(|(s, m)| *s == SessionId(3) && matches!(m, ToNode::Welcome { mode: WelcomeMode::Full, .. }))
-    );
+    assert!(shell.told.iter().any(
+        |(s, m)| *s == SessionId(3) && matches!(m, NodeMessage::Welcome { mode: WelcomeMode::Full, .. })
+    ));
     shell.hello(4, 1, 1, digest);
     assert!(
-        shell.told.iter().any(|(s, m)| *s == SessionId(4) && matches!(m, ToNode::Refused { .. })),
+        shell.told.iter().any(|(s, m)| *s == SessionId(4) && matches!(m, NodeMessage::Refused { .. })),
         "an older agent got in"
     );
 }
@@ -92,8 +95,8 @@ fn agents_are_told_when_fewer_heartbeats_will_do() {
     let mut shell = Shell::new();
     shell.join(1, 1);
     let told = |shell: &Shell| {
-        let every = |message: &ToNode| match message {
-            ToNode::Welcome { heartbeat_ms, .. } | ToNode::HeartbeatEvery { heartbeat_ms } => {
+        let every = |message: &NodeMessage| match message {
+            NodeMessage::Welcome { heartbeat_ms, .. } | NodeMessage::HeartbeatEvery { heartbeat_ms } => {
                 Some(*heartbeat_ms)
             }
             _ => None,
@@ -104,7 +107,7 @@ fn agents_are_told_when_fewer_heartbeats_will_do() {
     assert_eq!(told(&shell), [5_000]);
     let commands: Vec<Command> = (2..=10_001).map(|id| Command::RegisterNode(Box::new(node(id)))).collect();
     for some in commands.chunks(1_000) {
-        shell.tell(Event::Requested(Request { token: Token(7), commands: some.to_vec().into() }));
+        shell.tell(Event::Requested(Request { token: RequestToken(7), commands: some.to_vec().into() }));
     }
     assert_eq!(told(&shell), [5_000], "it is told when it is heard");
     shell.heartbeat(1);
@@ -118,7 +121,7 @@ fn a_node_that_no_entry_holds_is_refused_for_good() {
     let large = Node { host_ip: "x".repeat(2 << 20), ..node(1) };
     shell.hello_of(1, large, 1, 0);
     let refused = shell.told.iter().find_map(|(_, message)| match message {
-        ToNode::Refused { reason, retry } => Some((reason.as_str(), *retry)),
+        NodeMessage::Refused { reason, retry } => Some((reason.as_str(), *retry)),
         _ => None,
     });
     let (reason, retry) = refused.expect("it is told");
@@ -140,7 +143,7 @@ fn a_cluster_has_so_many_nodes_and_no_more() {
     let refused = |shell: &Shell, of: u64| {
         let told = shell.told.iter().filter(|(session, _)| *session == SessionId(of));
         told.filter_map(|(_, message)| match message {
-            ToNode::Refused { reason, retry } => Some((reason.clone(), *retry)),
+            NodeMessage::Refused { reason, retry } => Some((reason.clone(), *retry)),
             _ => None,
         })
         .next()

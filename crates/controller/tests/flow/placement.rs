@@ -186,7 +186,7 @@ fn planners_that_do_not_answer_are_handed_so_many_evaluations_and_hold_up_nothin
     assert_eq!(shell.store.jobs().iter().count(), 20, "all are written meanwhile");
     shell.join(1, 1);
     assert_eq!(shell.store.node(NodeId(1)).map(|(_, row)| row.status), Some(NodeStatus::Ready));
-    let ToPlan { term, eval, .. } = shell.in_hand.as_mut().expect("they are slow").remove(0);
+    let PlanRequest { term, eval, .. } = shell.in_hand.as_mut().expect("they are slow").remove(0);
     let eval = eval.id;
     shell.tell(Event::PlanFailed { term, eval, reason: "x".repeat(2 << 20) });
     assert_eq!(shell.in_hand.as_ref().map(Vec::len), Some(8), "the next takes the place");

@@ -23,7 +23,7 @@ impl Shell {
     fn runs_of(&self, key: &JobKey) -> Option<usize> {
         let row = self.store.job(key)?;
         let allocs = self.store.jobs().allocs(row).filter_map(|slot| self.store.allocs().row(slot));
-        Some(allocs.filter(|alloc| alloc.is_wanted()).count())
+        Some(allocs.filter(|alloc| alloc.is_desired()).count())
     }
 }
 

@@ -45,7 +45,7 @@ impl Shell {
     fn assert_moves_once_there_is_room(&mut self, old: AllocId) {
         self.request(9_000, Command::SetNodeEligibility(NodeId(2), true));
         let (slot, row) = self.store.alloc(old).expect("it is known");
-        assert!(!row.is_wanted());
+        assert!(!row.is_desired());
         let reason = self.store.allocs().extra(slot).and_then(|extra| extra.stop_reason);
         assert_eq!(reason, Some(StopReason::JobUpdated));
         assert_eq!(self.wanted().len(), 1);

@@ -40,8 +40,8 @@ fn agents_come_again_and_indexes_go_on() {
     assert_eq!(shell.wanted().iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [alloc]);
     shell.told.clear();
     shell.hello(11, 1, 2, 7);
-    let full = |(_, message): &(SessionId, ToNode)| {
-        matches!(message, ToNode::Welcome { mode: WelcomeMode::Full, .. })
+    let full = |(_, message): &(SessionId, NodeMessage)| {
+        matches!(message, NodeMessage::Welcome { mode: WelcomeMode::Full, .. })
     };
     assert!(shell.told.iter().any(full), "what was observed before is forgotten: {:?}", shell.told);
 }

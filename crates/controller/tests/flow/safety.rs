@@ -35,7 +35,7 @@ impl Shell {
             let Some((_, row)) = self.store.node(NodeId(node)) else { continue };
             let live = self.store.nodes().live(row).filter_map(|slot| self.store.allocs().row(slot));
             let reports: Vec<_> = live
-                .map(|row| match row.is_wanted() {
+                .map(|row| match row.is_desired() {
                     true => (row.id, ClientStatus::Running),
                     false => (row.id, ClientStatus::Complete),
                 })
@@ -45,7 +45,7 @@ impl Shell {
     }
 
     fn set_drain(&mut self, node: u128, is_drained: bool) {
-        let drain = NewDrain { deadline: Some(self.at()), ignore_system: false, asked_ns: 0 };
+        let drain = NewDrain { deadline: Some(self.at()), ignore_system: false, requested_ns: 0 };
         let drain = is_drained.then_some(drain);
         let drain = DrainNode { node: NodeId(node), drain, eligible: !is_drained, meta: BTreeMap::new() };
         self.request(1 << 42, Command::DrainNode(Box::new(drain)));

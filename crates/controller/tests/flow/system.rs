@@ -31,7 +31,7 @@ impl Shell {
     fn settle_on(&mut self, node: u128) {
         let (_, row) = self.store.node(NodeId(node)).expect("it is there");
         let live = self.store.nodes().live(row).filter_map(|slot| self.store.allocs().row(slot));
-        let (runs, ends): (Vec<_>, Vec<_>) = live.map(|row| (row.id, row.is_wanted())).partition(|of| of.1);
+        let (runs, ends): (Vec<_>, Vec<_>) = live.map(|row| (row.id, row.is_desired())).partition(|of| of.1);
         let with = |all: Vec<(AllocId, bool)>, status| -> Vec<_> {
             all.into_iter().map(|(id, _)| (id, status)).collect()
         };
@@ -206,7 +206,7 @@ fn nodes_that_are_drained_are_not_waited_for() {
     let mut shell = nodes(2);
     shell.register_job(log(60));
     shell.settle_on(1);
-    let drain = NewDrain { deadline: None, ignore_system: true, asked_ns: 0 };
+    let drain = NewDrain { deadline: None, ignore_system: true, requested_ns: 0 };
     let drain = DrainNode { node: NodeId(2), drain: Some(drain), eligible: false, meta: BTreeMap::new() };
     assert_eq!(shell.rollout(), DeploymentStatus::Running);
     shell.request(900, Command::DrainNode(Box::new(drain)));

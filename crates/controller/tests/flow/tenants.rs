@@ -66,9 +66,10 @@ impl Shell {
     fn commit(&mut self, commands: Vec<Command>) {
         self.seeds += 1;
         let token = self.seeds;
-        self.tell(Event::Requested(Request { token: Token(token), commands: commands.into() }));
+        self.tell(Event::Requested(Request { token: RequestToken(token), commands: commands.into() }));
         let answer = &self.answers[&token];
-        let done = matches!(answer, Answer::Committed(_, outcomes) if outcomes.iter().all(Result::is_ok));
+        let done =
+            matches!(answer, ProposalOutcome::Committed(_, outcomes) if outcomes.iter().all(Result::is_ok));
         assert!(done, "{answer:?}");
     }
 

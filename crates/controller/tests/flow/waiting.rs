@@ -30,7 +30,7 @@ impl Shell {
         });
         let commands: Vec<Command> = registrations.collect();
         for commands in commands.chunks(1000) {
-            let request = Request { token: Token(1 << 41), commands: commands.to_vec().into() };
+            let request = Request { token: RequestToken(1 << 41), commands: commands.to_vec().into() };
             self.tell(Event::Requested(request));
         }
     }

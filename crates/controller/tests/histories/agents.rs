@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use berth_controller::{Desired, Event, Heartbeat, Hello, SessionId, WelcomeMode};
+use berth_controller::{DesiredState, Event, Heartbeat, Hello, SessionId, WelcomeMode};
 use berth_model::{
     AllocId, Index, NodeId, Timestamp,
     alloc::ClientStatus,
@@ -130,7 +130,7 @@ impl Agent {
             seq: self.seq,
             desired_digest: self.desired_digest(),
             observed_digest: self.observed_digest(),
-            kept: None,
+            checkpoint: None,
         };
         Event::SessionOpened(session, Box::new(hello))
     }
@@ -154,7 +154,7 @@ impl Agent {
         };
     }
 
-    pub fn on_desired(&mut self, desired: &Desired) {
+    pub fn on_desired(&mut self, desired: &DesiredState) {
         if self.deaf {
             return;
         }

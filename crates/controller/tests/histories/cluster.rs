@@ -6,13 +6,13 @@ use std::{
 };
 
 use berth_controller::{
-    Action, Controller, ControllerConfig, Event, Fate, Links, Now, Request, ServerId, SessionId, ToNode,
-    ToPlan, Token,
+    Action, Controller, ControllerConfig, EntryFailure, Event, LinkCapacity, NodeMessage, Now, PlanRequest,
+    Request, RequestToken, ServerId, SessionId,
 };
 use berth_model::{
     Index, NodeId, Timestamp,
     command::{Command, Entry},
-    event::Applied,
+    event::AppliedEntry,
     ids::IdSeed,
     observed::Observed,
     store::Store,
@@ -29,8 +29,8 @@ const NODES: u128 = 4;
 /// Connections that take something only now and then.
 struct Narrow(bool);
 
-impl Links for Narrow {
-    fn has_room(&self, _: SessionId) -> bool {
+impl LinkCapacity for Narrow {
+    fn can_send(&self, _: SessionId) -> bool {
         self.0
     }
 }
@@ -53,7 +53,7 @@ pub struct Cluster {
     /// Knows nothing of what others claim: what it plans is often refused.
     stranger: Planner,
     claims: Ledger,
-    asked: VecDeque<ToPlan>,
+    asked: VecDeque<PlanRequest>,
     planned: VecDeque<Event>,
     pub agents: Vec<Agent>,
     sessions: u64,
@@ -144,7 +144,7 @@ impl Cluster {
                 self.claims.lock().settle(store.index());
                 (self.view, self.observed) = (store, observed);
             }
-            Action::Answer(Token(token), _) => {
+            Action::Answer(RequestToken(token), _) => {
                 assert!(self.waiting.remove(&token).is_some(), "request {token} is answered twice");
             }
             Action::Send(session, message) => self.deliver(session, &message),
@@ -153,7 +153,7 @@ impl Cluster {
         }
     }
 
-    fn deliver(&mut self, session: SessionId, message: &ToNode) {
+    fn deliver(&mut self, session: SessionId, message: &NodeMessage) {
         // A message may be lost, and with it all that follow in the session.
         let lost = !self.healed && self.draw(40) == 0;
         let now_s = self.seconds;
@@ -164,10 +164,10 @@ impl Cluster {
         }
         match message {
             _ if agent.deaf => {}
-            ToNode::Welcome { mode, .. } => agent.on_welcome(*mode),
-            ToNode::Desired(desired) => agent.on_desired(desired),
-            ToNode::Refused { .. } => (agent.session, agent.welcomed) = (None, false),
-            ToNode::HeartbeatEvery { .. } | ToNode::Ack { .. } => {}
+            NodeMessage::Welcome { mode, .. } => agent.on_welcome(*mode),
+            NodeMessage::Desired(desired) => agent.on_desired(desired),
+            NodeMessage::Refused { .. } => (agent.session, agent.welcomed) = (None, false),
+            NodeMessage::HeartbeatEvery { .. } | NodeMessage::Ack { .. } => {}
         }
     }
 
@@ -233,7 +233,10 @@ impl Cluster {
     pub fn request(&mut self, command: Command) {
         self.tokens += 1;
         self.waiting.insert(self.tokens, ());
-        self.tell(Event::Requested(Request { token: Token(self.tokens), commands: vec![command].into() }));
+        self.tell(Event::Requested(Request {
+            token: RequestToken(self.tokens),
+            commands: vec![command].into(),
+        }));
     }
 
     /// The log writes the next entries, at most three.
@@ -246,7 +249,7 @@ impl Cluster {
         }
     }
 
-    fn apply(&mut self, entry: Entry) -> Applied {
+    fn apply(&mut self, entry: Entry) -> AppliedEntry {
         let applied = self.store.apply(entry.clone());
         if self.tells {
             println!("{} s: {entry:?} comes to {:?}", self.seconds, applied.outcomes);
@@ -261,7 +264,7 @@ impl Cluster {
         let refused: Vec<Index> =
             self.log.drain(kept.min(self.log.len())..).map(|entry| entry.index).collect();
         for index in refused {
-            let fate = Fate::NotWritten("no room".into());
+            let fate = EntryFailure::NotWritten("no room".into());
             self.tell(Event::NotApplied { term: self.term, index, fate });
         }
     }
@@ -281,7 +284,7 @@ impl Cluster {
         let entries: Vec<Entry> = self.log.drain(..durable.min(self.log.len())).collect();
         let unknown: Vec<Index> = self.log.drain(..).map(|entry| entry.index).collect();
         let term = self.term;
-        let fate = Fate::Unknown("another leads".into());
+        let fate = EntryFailure::Unknown("another leads".into());
         let mut unknown: Vec<Event> =
             unknown.into_iter().map(|index| Event::NotApplied { term, index, fate: fate.clone() }).collect();
         // What became of an entry is told by whoever waited for it, which may be late.
@@ -298,7 +301,7 @@ impl Cluster {
     }
 
     fn plan(&mut self) {
-        let Some(ToPlan { term, eval, now, awaited_until }) = self.asked.pop_front() else { return };
+        let Some(PlanRequest { term, eval, now, awaited_until }) = self.asked.pop_front() else { return };
         let is_strange = !self.healed && self.draw(4) == 0;
         let planner = if is_strange { &mut self.stranger } else { &mut self.planner };
         match is_strange {

@@ -8,7 +8,8 @@ use berth_model::{
     deployment::{Deployment, DeploymentStatus, PromoteDeployment, SetDeployment},
     eval::{Eval, Trigger},
     job::{
-        Disconnect, Group, HealthCheck, Job, JobType, Kept, Periodic, Reconcile, Task, TaskResources, Update,
+        Disconnect, Group, HealthCheck, IgnoredSettings, Job, JobType, Periodic, Reconcile, Task,
+        TaskResources, Update,
     },
     scaling::ScalingEvent,
     value::Value,
@@ -103,7 +104,7 @@ impl Cluster {
                 let name = names[self.draw(3) as usize];
                 let nanos = Value::Int(span.as_nanos() as i64);
                 let value = if name == names[2] { Value::Bool(true) } else { nanos };
-                return Group { kept: Kept::from([(name.to_owned(), value)]), ..group };
+                return Group { kept: IgnoredSettings::from([(name.to_owned(), value)]), ..group };
             }
         };
         let reconciles = [
@@ -164,7 +165,7 @@ impl Cluster {
             }
             _ => {
                 let allocs = self.store.jobs().allocs(&row).filter_map(|slot| self.store.allocs().row(slot));
-                let Some(alloc) = allocs.filter(|alloc| alloc.is_wanted()).map(|alloc| alloc.id).next()
+                let Some(alloc) = allocs.filter(|alloc| alloc.is_desired()).map(|alloc| alloc.id).next()
                 else {
                     return;
                 };
@@ -225,7 +226,7 @@ impl Cluster {
         let node = NodeId(1 + self.draw(self.agents.len() as u128));
         let deadline = (self.draw(2) == 0).then(|| self.draw(30) as u64);
         let deadline = deadline.map(|seconds| Timestamp((self.seconds + seconds) * NANOS));
-        let drain = NewDrain { deadline, ignore_system: false, asked_ns: 0 };
+        let drain = NewDrain { deadline, ignore_system: false, requested_ns: 0 };
         let drain = (self.draw(3) > 0).then_some(drain);
         let command = DrainNode { node, drain, eligible: true, meta: BTreeMap::new() };
         self.request(Command::DrainNode(Box::new(command)));
@@ -238,7 +239,7 @@ impl Cluster {
             let drain = NewDrain {
                 deadline: Some(Timestamp(self.seconds * NANOS)),
                 ignore_system: false,
-                asked_ns: -1,
+                requested_ns: -1,
             };
             let drain = (number % 2 == 0).then_some(drain);
             let command = DrainNode { node, drain, eligible: true, meta: BTreeMap::new() };

@@ -7,7 +7,7 @@ use berth_model::{
     alloc::{ClientStatus, StopReason},
     command::{Command, Entry},
     deployment::DeploymentStatus,
-    event::{Applied, Event as Change, NodeChange},
+    event::{AppliedEntry, NodeChange, StateChange},
     job::JobType,
     node::NodeStatus,
     store::{JobRow, Store},
@@ -36,7 +36,7 @@ fn all_of(store: &Store, row: &JobRow) -> String {
 
 impl Rules {
     /// An entry was applied, which led to this state.
-    pub fn on_entry(&mut self, store: &Store, entry: &Entry, applied: &Applied) {
+    pub fn on_entry(&mut self, store: &Store, entry: &Entry, applied: &AppliedEntry) {
         for (_, node) in store.nodes().iter() {
             assert_eq!(node.used.exceeds(node.capacity), None, "node {} is overcommitted", node.id);
         }
@@ -72,7 +72,7 @@ impl Rules {
         *self.reached.entry(what).or_default() += 1;
     }
 
-    fn count_commands(&mut self, store: &Store, entry: &Entry, applied: &Applied) {
+    fn count_commands(&mut self, store: &Store, entry: &Entry, applied: &AppliedEntry) {
         let done = entry.commands.iter().zip(&applied.outcomes).filter(|(_, outcome)| outcome.is_ok());
         for (command, _) in done {
             match command {
@@ -102,20 +102,21 @@ impl Rules {
         }
     }
 
-    fn count_changes(&mut self, store: &Store, applied: &Applied) {
+    fn count_changes(&mut self, store: &Store, applied: &AppliedEntry) {
         for change in &applied.events {
             let what = match change {
-                Change::NodeChanged(slot, NodeChange::Status) => {
+                StateChange::NodeChanged(slot, NodeChange::Status) => {
                     let status = store.nodes().row(*slot).map(|node| node.status);
                     (status == Some(NodeStatus::Disconnected)).then_some("nodes disconnected")
                 }
-                Change::AllocPlaced(slot) => {
+                StateChange::AllocPlaced(slot) => {
                     let previous = store.allocs().extra(*slot).and_then(|extra| extra.previous);
-                    let previous = previous.and_then(|id| store.alloc(id)).filter(|(_, row)| row.is_wanted());
+                    let previous =
+                        previous.and_then(|id| store.alloc(id)).filter(|(_, row)| row.is_desired());
                     previous.is_some().then_some("stand-ins placed")
                 }
-                Change::AllocUpdated(..) => Some("allocations updated where they are"),
-                Change::AllocStopped(slot) => {
+                StateChange::AllocUpdated(..) => Some("allocations updated where they are"),
+                StateChange::AllocStopped(slot) => {
                     match store.allocs().extra(*slot).and_then(|extra| extra.stop_reason) {
                         Some(StopReason::OriginalKept) => Some("originals kept"),
                         Some(StopReason::ReplacementKept) => Some("replacements kept"),
@@ -123,7 +124,7 @@ impl Rules {
                         _ => None,
                     }
                 }
-                Change::AllocEnded(slot) => {
+                StateChange::AllocEnded(slot) => {
                     let row = store.allocs().row(*slot);
                     let complete = row.filter(|row| row.client == ClientStatus::Complete);
                     let job = complete.and_then(|row| store.job_of(row)).map(|(job, _)| job.job_type);

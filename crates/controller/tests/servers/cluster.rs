@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use berth_controller::{Event, Fate, Request, ServerId, ServerMessage, SessionId, ToNode, Token};
+use berth_controller::{
+    EntryFailure, Event, NodeMessage, Request, RequestToken, ServerId, ServerMessage, SessionId,
+};
 use berth_model::{
     EvalId, Index, JobKey,
     command::{Command, DeregisterJob, Entry, RegisterJob},
@@ -123,7 +125,7 @@ impl Cluster {
         }
     }
 
-    fn deliver(&mut self, number: usize, session: SessionId, message: Option<&ToNode>) {
+    fn deliver(&mut self, number: usize, session: SessionId, message: Option<&NodeMessage>) {
         // A message may be lost, and with it all that follow in the session.
         let lost = !self.healed && self.draw(60) == 0;
         let homes = self.homes.iter().zip(&mut self.agents);
@@ -133,10 +135,10 @@ impl Cluster {
         match message {
             None => (agent.session, agent.welcomed) = (None, false),
             Some(_) if agent.deaf => {}
-            Some(ToNode::Welcome { mode, .. }) => agent.on_welcome(*mode),
-            Some(ToNode::Desired(desired)) => agent.on_desired(desired),
-            Some(ToNode::Refused { .. }) => (agent.session, agent.welcomed) = (None, false),
-            Some(ToNode::HeartbeatEvery { .. } | ToNode::Ack { .. }) => {}
+            Some(NodeMessage::Welcome { mode, .. }) => agent.on_welcome(*mode),
+            Some(NodeMessage::Desired(desired)) => agent.on_desired(desired),
+            Some(NodeMessage::Refused { .. }) => (agent.session, agent.welcomed) = (None, false),
+            Some(NodeMessage::HeartbeatEvery { .. } | NodeMessage::Ack { .. }) => {}
         }
     }
 
@@ -194,7 +196,7 @@ impl Cluster {
     /// Somebody asks the leader for a change.
     pub fn request(&mut self, command: Command) {
         self.tokens += 1;
-        let request = Request { token: Token(self.tokens), commands: vec![command].into() };
+        let request = Request { token: RequestToken(self.tokens), commands: vec![command].into() };
         self.tell(self.leader, Event::Requested(request));
     }
 
@@ -272,7 +274,7 @@ impl Cluster {
         let (way, which) = (self.draw(busy as u128) as usize, self.draw(1 << 20) as usize);
         let Some(((from, to), bytes)) = self.network.take(way, which) else { return };
         let message = ServerMessage::decode(&bytes).expect("it was just encoded");
-        self.tell(to.0 as usize - 1, Event::Told(from, Box::new(message)));
+        self.tell(to.0 as usize - 1, Event::Message(from, Box::new(message)));
     }
 
     /// Another server leads, or the same one again; of what was proposed some is committed.
@@ -292,7 +294,7 @@ impl Cluster {
         let knows_late = old != next && !self.healed && self.draw(3) == 0;
         if !knows_late {
             for index in unknown {
-                let (term, fate) = (self.term, Fate::Unknown("another leads".into()));
+                let (term, fate) = (self.term, EntryFailure::Unknown("another leads".into()));
                 self.tell(old, Event::NotApplied { term, index, fate });
             }
             self.tell(old, Event::LeadershipLost);
@@ -402,7 +404,7 @@ impl Cluster {
         let term = self.term.saturating_sub(self.draw(2) as u64);
         let leader = self.servers[other].id;
         let event =
-            if self.draw(2) == 0 { Event::ServersHaveRoom } else { Event::LeaderAnswered { term, leader } };
+            if self.draw(2) == 0 { Event::ServersCanReceive } else { Event::LeaderAnswered { term, leader } };
         self.tell(number, event);
     }
 

@@ -31,7 +31,7 @@ impl Network {
         }
     }
 
-    pub fn has_room(&self, pair: Pair) -> bool {
+    pub fn can_send(&self, pair: Pair) -> bool {
         self.ways.get(&pair).is_none_or(|way| way.len() < WAY_MAX)
     }
 

@@ -1,6 +1,6 @@
 //! What a server keeps on its disk of what agents reported, and when it counts after a restart.
 
-use berth_controller::{KeptReport, WelcomeMode};
+use berth_controller::{NodeCheckpoint, WelcomeMode};
 use berth_model::{NodeId, node::NodeStatus};
 
 use super::{
@@ -47,7 +47,7 @@ fn servers_that_all_start_anew_ask_only_for_what_their_disks_lack() {
 
 #[test]
 fn what_was_kept_of_another_state_counts_for_nothing() {
-    type Spoil = fn(&mut KeptReport);
+    type Spoil = fn(&mut NodeCheckpoint);
     let spoils: [Spoil; 3] =
         [|kept| kept.cluster += 1, |kept| kept.created_at.0 += 1, |kept| kept.restored_at.0 += 1];
     for spoil in spoils {
@@ -78,7 +78,7 @@ fn asked_first(cluster: &mut Cluster, number: usize) -> WelcomeMode {
 
 #[test]
 fn an_agent_that_went_on_leaves_nothing_out_unless_all_before_was_kept() {
-    type Spoil = fn(&mut KeptReport);
+    type Spoil = fn(&mut NodeCheckpoint);
     let spoils: [Spoil; 4] = [
         |kept| kept.version.confirmed = false,
         |kept| kept.version.epoch += 1,

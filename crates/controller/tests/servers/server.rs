@@ -6,8 +6,8 @@ use std::{
 };
 
 use berth_controller::{
-    Action, Controller, ControllerConfig, Event, KeptReport, Links, Now, ServerId, ServerMessage, SessionId,
-    ToNode, ToPlan,
+    Action, Controller, ControllerConfig, Event, LinkCapacity, NodeCheckpoint, NodeMessage, Now, PlanRequest,
+    ServerId, ServerMessage, SessionId,
 };
 use berth_model::{AllocId, Index, NodeId, Timestamp, command::Entry, observed::Observed, store::Store};
 use berth_scheduler::{Ledger, Planner};
@@ -39,13 +39,13 @@ pub struct Server {
     pub news: Vec<(Index, Content)>,
     planner: Planner,
     claims: Ledger,
-    pub asked: VecDeque<ToPlan>,
+    pub asked: VecDeque<PlanRequest>,
     pub planned: VecDeque<Event>,
     /// What agents are told, and sessions that are closed.
-    pub told: Vec<(SessionId, Option<ToNode>)>,
-    pub answers: BTreeMap<u64, berth_controller::Answer>,
+    pub told: Vec<(SessionId, Option<NodeMessage>)>,
+    pub answers: BTreeMap<u64, berth_controller::ProposalOutcome>,
     /// What its disk keeps of what was observed.
-    pub kept: BTreeMap<NodeId, KeptReport>,
+    pub kept: BTreeMap<NodeId, NodeCheckpoint>,
 }
 
 /// Connections to agents take everything; those to servers what the network says.
@@ -54,13 +54,13 @@ struct Ways<'a> {
     network: &'a Network,
 }
 
-impl Links for Ways<'_> {
-    fn has_room(&self, _: SessionId) -> bool {
+impl LinkCapacity for Ways<'_> {
+    fn can_send(&self, _: SessionId) -> bool {
         true
     }
 
-    fn server_has_room(&self, server: ServerId) -> bool {
-        if server == self.from { !self.network.own_waits } else { self.network.has_room((self.from, server)) }
+    fn can_send_to_server(&self, server: ServerId) -> bool {
+        if server == self.from { !self.network.own_waits } else { self.network.can_send((self.from, server)) }
     }
 }
 
@@ -107,7 +107,7 @@ impl Server {
         let kept = view
             .nodes()
             .iter()
-            .filter_map(|(slot, row)| Some((row.id, KeptReport::of(view, observed, slot)?)));
+            .filter_map(|(slot, row)| Some((row.id, NodeCheckpoint::of(view, observed, slot)?)));
         self.kept.extend(kept);
     }
 
@@ -123,7 +123,7 @@ impl Server {
     pub fn tell(&mut self, mut event: Event, seconds: u64, network: &mut Network) {
         let now = Now { wall: Timestamp(seconds * 1_000_000_000), monotonic: Duration::from_secs(seconds) };
         if let Event::SessionOpened(_, hello) = &mut event {
-            hello.kept = self.kept.get(&hello.node_id()).cloned().map(Box::new);
+            hello.checkpoint = self.kept.get(&hello.node_id()).cloned().map(Box::new);
         }
         let mut actions = Vec::new();
         self.controller.handle(event, now, &mut actions);
@@ -168,7 +168,7 @@ impl Server {
     /// Notes what is published, in order.
     fn note(
         &mut self,
-        logged: Vec<(Index, Vec<berth_model::event::Event>)>,
+        logged: Vec<(Index, Vec<berth_model::event::StateChange>)>,
         seen: &[(Index, Vec<(berth_model::store::AllocSlot, AllocId)>)],
         observed: &Observed,
         is_anew: bool,
@@ -198,7 +198,7 @@ impl Server {
     }
 
     pub fn plan(&mut self, seed: u64) {
-        let Some(ToPlan { term, eval, now, awaited_until }) = self.asked.pop_front() else { return };
+        let Some(PlanRequest { term, eval, now, awaited_until }) = self.asked.pop_front() else { return };
         self.planner.follow(&self.view, &self.claims.lock());
         self.planner.await_nodes(awaited_until);
         let plan = self.planner.plan(&self.view, &eval, now, seed);

@@ -1,6 +1,6 @@
 //! What Nomad fills into blocks that Berth only keeps, so that who reads the job sees it whole.
 
-use berth_model::{job::Kept, value::Value};
+use berth_model::{job::IgnoredSettings, value::Value};
 
 /// A setting and its default.
 type BlockDefault = (&'static str, DefaultValue);
@@ -42,7 +42,7 @@ const BLOCKS: &[(&str, &[BlockDefault])] = &[
 ];
 
 /// The settings that are kept, with the defaults of those blocks among them that have some.
-pub(crate) fn with_defaults(mut kept: Kept) -> Kept {
+pub(crate) fn with_defaults(mut kept: IgnoredSettings) -> IgnoredSettings {
     for (block, defaults) in BLOCKS {
         if let Some(Value::Map(members)) = kept.get_mut(*block) {
             let filled = defaults.iter().map(|(name, default)| ((*name).to_owned(), value(*default)));
@@ -55,7 +55,7 @@ pub(crate) fn with_defaults(mut kept: Kept) -> Kept {
             };
             let given = members.iter().filter(|(name, value)| !is_unset(name, value));
             let given = given.map(|(name, value)| (name.to_owned(), value.clone()));
-            let all: Kept = filled.chain(given).collect();
+            let all: IgnoredSettings = filled.chain(given).collect();
             *members = all.into_iter().collect();
         }
     }

@@ -84,10 +84,10 @@ pub(super) fn group(body: &Body<'_>, job: &JobDefaults) -> Group {
         scaling: scaling.map(|scaling| horizontal(scaling, body, count)),
         max_run_duration: body.duration("max_run_duration"),
         kept: with_defaults(body.kept(STORED_OF_GROUP)),
-        shares_room: false,
+        shares_resources: false,
         name,
     };
-    let group = Group { shares_room: group.takes_turns(), ..group };
+    let group = Group { shares_resources: group.has_phases(), ..group };
     check(body, &group);
     check_networks(body, &group);
     check_disconnect(body, &group);

@@ -7,7 +7,8 @@ use std::{
 
 use berth_model::{
     job::{
-        IDENTITY_DEFAULT, Identity, JobType, Kept, Lifecycle, LogConfig, RestartPolicy, Scaling, Secret, Task,
+        IDENTITY_DEFAULT, Identity, IgnoredSettings, JobType, Lifecycle, LogConfig, RestartPolicy, Scaling,
+        Secret, Task,
     },
     value::Value,
 };
@@ -120,7 +121,7 @@ pub(super) fn vault(body: &Body<'_>) -> Option<Value> {
     with_defaults(body.kept(&["vault"])).into_values().next()
 }
 
-fn kept(body: &Body<'_>, vault: Option<&Value>) -> Kept {
+fn kept(body: &Body<'_>, vault: Option<&Value>) -> IgnoredSettings {
     let mut kept = body.kept(STORED_OF_TASK);
     if let Some(vault) = vault {
         kept.entry("Vault".to_owned()).or_insert_with(|| vault.clone());

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
-use berth_model::{job::Kept, value::Value};
+use berth_model::{job::IgnoredSettings, value::Value};
 
 use super::{COUNT, Fields, Record, Words};
 use crate::schema::Body;
@@ -122,7 +122,7 @@ impl Fields for Reader<'_, '_> {
         }
     }
 
-    fn kept(&mut self, names: &[&'static str], field: &mut Kept) {
+    fn kept(&mut self, names: &[&'static str], field: &mut IgnoredSettings) {
         field.extend(self.0.kept(names));
     }
 }

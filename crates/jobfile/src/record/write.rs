@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
 use berth_duration::to_nanos;
-use berth_model::{job::Kept, value::Value};
+use berth_model::{job::IgnoredSettings, value::Value};
 use serde_json::{Map, Value as Json};
 
 use super::{Fields, Record, Words};
@@ -21,7 +21,7 @@ pub(crate) fn write<R: Record>(record: &R) -> Json {
 }
 
 /// Settings that are only kept, as members of an object: all of those names, so that a client finds each that it reads.
-pub(crate) fn object(schema: &Schema, names: &[&str], kept: &Kept) -> Map<String, Json> {
+pub(crate) fn object(schema: &Schema, names: &[&str], kept: &IgnoredSettings) -> Map<String, Json> {
     let fields = names.iter().filter_map(|name| schema.named(name));
     let mut members: Map<String, Json> =
         fields.map(|field| (field.json.to_owned(), setting(&field.unset()))).collect();
@@ -104,7 +104,7 @@ impl Fields for Writer {
         self.put(name, list(field, write));
     }
 
-    fn kept(&mut self, names: &[&'static str], field: &mut Kept) {
+    fn kept(&mut self, names: &[&'static str], field: &mut IgnoredSettings) {
         self.object.extend(object(self.schema, names, field));
     }
 }

@@ -1,7 +1,7 @@
 //! Blocks that are stored as they are: of the right types, under their names in JSON, and not interpreted.
 
 use berth_duration::to_nanos;
-use berth_model::{job::Kept, value::Value};
+use berth_model::{job::IgnoredSettings, value::Value};
 
 use super::{Body, Field, Schema, Shape, unenforced::is_unenforced};
 
@@ -41,7 +41,7 @@ impl Field {
 
 impl Body<'_> {
     /// The named fields, in as far as they say anything: what JSON has for a setting that is not given says nothing.
-    pub fn kept(&self, names: &[&str]) -> Kept {
+    pub fn kept(&self, names: &[&str]) -> IgnoredSettings {
         let fields = names.iter().filter(|name| self.has(name)).filter_map(|name| self.field(name));
         let given = |field: &Field| self.stored_value(field).filter(|value| *value != field.unset());
         fields.filter_map(|field| Some((field.json.to_owned(), given(field)?))).collect()
@@ -53,11 +53,11 @@ impl Body<'_> {
     }
 
     /// Every field, and the label.
-    fn stored_whole(&self) -> Kept {
+    fn stored_whole(&self) -> IgnoredSettings {
         let (named, short): (Vec<&Field>, Vec<&Field>) =
             self.schema.fields.iter().partition(|field| !field.json.is_empty());
         let named = named.into_iter();
-        let mut kept: Kept =
+        let mut kept: IgnoredSettings =
             named.filter_map(|field| Some((field.json.to_owned(), self.stored_value(field)?))).collect();
         kept.extend(short.into_iter().flat_map(|field| self.stored_short_form(field)));
         if let (Some(key), Some(label)) = (self.schema.label, self.label()) {
@@ -146,7 +146,7 @@ fn map(members: impl IntoIterator<Item = (String, Value)>) -> Option<Value> {
     Some(Value::Map(members.collect()))
 }
 
-fn object(kept: Kept) -> Value {
+fn object(kept: IgnoredSettings) -> Value {
     Value::Map(kept.into_iter().collect())
 }
 

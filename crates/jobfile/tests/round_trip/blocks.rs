@@ -287,7 +287,7 @@ pub fn volume() -> impl Strategy<Value = Volume> {
             per_alloc,
             access_mode,
             attachment_mode,
-            kept: Kept::new(),
+            kept: IgnoredSettings::new(),
         },
     )
 }
@@ -301,7 +301,7 @@ pub fn scaling(kind: &'static str, count: u32) -> impl Strategy<Value = Scaling>
 }
 
 /// Settings that are only kept, of a task.
-pub fn kept() -> impl Strategy<Value = Kept> {
+pub fn kept() -> impl Strategy<Value = IgnoredSettings> {
     let vault = (filled(), any::<bool>()).prop_map(|(role, env)| {
         let text = |text: &str| Value::String(text.to_owned());
         let members = [

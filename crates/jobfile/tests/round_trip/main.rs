@@ -127,7 +127,7 @@ fn resources() -> impl Strategy<Value = TaskResources> {
             cores,
             memory_max_mb: if more == 0 { 0 } else { memory_mb.saturating_add(more) },
             devices,
-            kept: Kept::new(),
+            kept: IgnoredSettings::new(),
         },
     )
 }
@@ -355,7 +355,7 @@ fn inherit(mut job: Job) -> Job {
         group.update = group.update.take().or_else(|| job.update.clone());
         group.migrate = group.migrate.take().or_else(|| job.migrate.clone());
         group.migrate = group.migrate.take().or_else(|| is_service.then(Box::default));
-        group.shares_room = group.takes_turns();
+        group.shares_resources = group.has_phases();
         group.services.iter_mut().for_each(inherit_from_service);
         for task in &mut group.tasks {
             for service in &mut task.services {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use berth_model::{NodeId, Timestamp};
 use berth_scheduler::{
     fairness::Amounts,
-    offers::{Allocator, AllocatorConfig, Bundle, Event, FrameworkId, Ports, Quota},
+    offers::{Allocator, AllocatorConfig, Bundle, FrameworkId, OfferEvent, Ports, RoleQuota},
 };
 
 /// Size of the cluster, and what frameworks want.
@@ -41,7 +41,7 @@ pub(crate) fn allocation_cycle(shape: CycleShape) -> CycleTimes {
     let offers = allocator.cycle(now);
     let full = begun.elapsed();
     // A framework that wants offers again is a reason to visit every node.
-    apply_event(&mut allocator, Event::Revived(FrameworkId(0), role(shape, 0)));
+    apply_event(&mut allocator, OfferEvent::Revived(FrameworkId(0), role(shape, 0)));
     let begun = Instant::now();
     let more = allocator.cycle(now);
     let empty = begun.elapsed();
@@ -57,16 +57,18 @@ fn in_use(shape: CycleShape) -> Allocator {
     for n in 0..shape.nodes {
         let holder = n % shape.frameworks;
         let node = add_node(&mut allocator, n);
-        apply_event(
-            &mut allocator,
-            Event::Charged(FrameworkId(holder), role(shape, holder), node, used.clone()),
-        );
+apply_event( &mut allocator, OfferEvent::Charged(FrameworkId(holder), role(shape, holder), node, used.clone()), );
     }
     let never = Timestamp::NEVER;
     for framework in 0..shape.refusing {
         for node in (0..shape.nodes).map(|n| NodeId(n.into())) {
-            let refused =
-                Event::Refused(FrameworkId(framework), role(shape, framework), node, whole_node(), never);
+            let refused = OfferEvent::Refused(
+                FrameworkId(framework),
+                role(shape, framework),
+                node,
+                whole_node(),
+                never,
+            );
             apply_event(&mut allocator, refused);
         }
     }
@@ -79,8 +81,8 @@ fn with_quotas(shape: CycleShape) -> Allocator {
     for n in 0..shape.frameworks {
         let tenths = if n.is_multiple_of(10) { 40 } else { 5 };
         let guarantee = bundle(24 * tenths / 10, 4096 * tenths / 10, 0, Ports::default()).amounts;
-        let quota = Quota { guarantee, ..Quota::default() };
-        apply_event(&mut allocator, Event::QuotaSet(role(shape, n), quota));
+        let quota = RoleQuota { guarantee, ..RoleQuota::default() };
+        apply_event(&mut allocator, OfferEvent::QuotaSet(role(shape, n), quota));
     }
     add_frameworks(&mut allocator, shape);
     for n in 0..shape.nodes {
@@ -91,13 +93,13 @@ fn with_quotas(shape: CycleShape) -> Allocator {
 
 fn add_frameworks(allocator: &mut Allocator, shape: CycleShape) {
     for n in 0..shape.frameworks {
-        apply_event(allocator, Event::FrameworkAdded(FrameworkId(n), vec![role(shape, n)]));
+        apply_event(allocator, OfferEvent::FrameworkAdded(FrameworkId(n), vec![role(shape, n)]));
     }
 }
 
 fn add_node(allocator: &mut Allocator, n: u64) -> NodeId {
     let node = NodeId(n.into());
-    apply_event(allocator, Event::NodeAdded(node, whole_node()));
+    apply_event(allocator, OfferEvent::NodeAdded(node, whole_node()));
     node
 }
 
@@ -116,7 +118,7 @@ fn bundle(cpus: u64, memory_mb: u64, disk_mb: u64, ports: Ports) -> Bundle {
     Bundle { amounts, ports }
 }
 
-fn apply_event(allocator: &mut Allocator, event: Event) {
+fn apply_event(allocator: &mut Allocator, event: OfferEvent) {
     allocator.handle(event).expect("the cluster is made without mistakes");
 }
 

@@ -4,13 +4,13 @@ use minicbor::{Decode, Encode};
 
 use crate::{ids::Index, scheduling::SchedulerConfig};
 
-/// Part of a snapshot that is to take the place of the state, as [`crate::store::snapshot::write_records`] writes it.
+/// Part of a snapshot that is to replace the state, as [`crate::store::snapshot::write_records`] writes it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RestorePart {
     /// From 0, without a gap; 0 begins again.
     #[n(0)]
     pub number: u32,
-    /// Cut anywhere.
+    /// Bytes of the snapshot; parts may end within a record.
     #[n(1)]
     #[cbor(with = "minicbor::bytes")]
     pub bytes: Vec<u8>,
@@ -26,7 +26,7 @@ pub struct RestorePart {
 /// How the cluster is to place from now on.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct SetSchedulerConfig {
-    /// All of it.
+    /// The whole configuration; replaces the one before.
     #[n(0)]
     pub config: SchedulerConfig,
     /// Only if it was last set at this index; 0 for never.

@@ -1,10 +1,10 @@
-//! What is forgotten.
+//! What is garbage-collected.
 
 use minicbor::{Decode, Encode};
 
 use crate::ids::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId};
 
-/// What is forgotten. Whatever is in use again, or has changed, by the time it is applied stays.
+/// What is garbage-collected. Whatever is in use again, or has changed, by the time it is applied stays.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Collect {
     /// Jobs that are dead, with their allocations and evaluations.
@@ -29,7 +29,7 @@ pub struct Collect {
 }
 
 impl Collect {
-    /// Whether nothing is to be forgotten.
+    /// Whether nothing is to be garbage-collected.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
             && self.allocs.is_empty()

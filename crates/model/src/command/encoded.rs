@@ -101,7 +101,7 @@ impl EncodedEntry {
         self.entry.index
     }
 
-    /// What it says.
+    /// The entry, decoded.
     pub fn entry(&self) -> &Entry {
         &self.entry
     }

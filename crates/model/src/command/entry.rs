@@ -20,7 +20,7 @@ pub const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// One entry of the log: everything that arrived while the last one was being written.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct Entry {
-    /// Its place in the one order of changes; greater than that of every entry before it.
+    /// Its position in the one order of changes; greater than that of every entry before it.
     #[n(0)]
     pub index: Index,
     /// When it was proposed; never before the last entry's time.

@@ -34,7 +34,7 @@ pub struct RegisterJob {
 /// that is there.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct RunJob {
-    /// The run.
+    /// The child job that is launched.
     #[n(0)]
     #[cbor(with = "crate::codec::shared")]
     pub job: Arc<Job>,

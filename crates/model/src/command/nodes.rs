@@ -34,5 +34,5 @@ pub struct NewDrain {
     pub ignore_system: bool,
     /// How long it may take, as it was asked for: nanoseconds, 0 for as long as it takes, less for at once.
     #[n(2)]
-    pub asked_ns: i64,
+    pub requested_ns: i64,
 }

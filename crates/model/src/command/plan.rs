@@ -47,7 +47,7 @@ pub struct PlanRecord {
 /// What becomes of an evaluation that has been planned.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct EvalOutcome {
-    /// A terminal status; or blocked, of one that waited for room and goes on waiting for what is left.
+    /// A terminal status; or blocked, of one that waited for capacity and goes on waiting for what is left.
     #[n(0)]
     pub status: EvalStatus,
     /// In words, what it is.
@@ -81,7 +81,7 @@ pub struct NextEval {
 impl PlanRecord {
     /// The version of entries from which on it can be written as it is.
     pub(super) fn since(&self) -> u8 {
-        if self.stops.iter().any(|stop| stop.seen_at.is_some()) {
+        if self.stops.iter().any(|stop| stop.observed_at.is_some()) {
             return 6;
         }
         if self.placements.iter().any(|placement| placement.job_version.is_some()) {

@@ -25,7 +25,7 @@ pub enum Refusal {
         /// What the command said.
         #[n(1)]
         expected: Index,
-        /// What is true.
+        /// The actual value.
         #[n(2)]
         current: Index,
     },
@@ -36,7 +36,7 @@ pub enum Refusal {
         /// What the command said.
         #[n(0)]
         expected: Index,
-        /// What is true.
+        /// The actual value.
         #[n(1)]
         current: Index,
     },
@@ -90,7 +90,7 @@ pub enum Refusal {
     #[error("the state was restored from a snapshot meanwhile")]
     #[n(5)]
     Restored,
-    /// A snapshot cannot take the place of the state.
+    /// A snapshot cannot replace the state.
     #[error("restore: {0}")]
     #[n(6)]
     BadRestore(#[n(0)] String),
@@ -223,7 +223,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// A part of a snapshot comes when another one is due, or none: those before it were abandoned meanwhile.
-    pub fn restore_out_of_turn(number: u32) -> Self {
+    pub fn restore_out_of_order(number: u32) -> Self {
         Self::BadRestore(format!("part {number} comes out of its turn"))
     }
 }

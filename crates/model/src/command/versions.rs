@@ -10,10 +10,10 @@ pub struct SetJobStable {
     /// The job.
     #[n(0)]
     pub job: JobKey,
-    /// Which version.
+    /// Number of the version.
     #[n(1)]
     pub version: u64,
-    /// Whether it has.
+    /// Whether it is to count as stable.
     #[n(2)]
     pub stable: bool,
 }

@@ -32,7 +32,7 @@ impl Failures {
         message + firsts.flatten().map(|funnel| funnel.memory_bytes()).sum::<usize>()
     }
 
-    /// The same with the names of groups as `known` has them: a job whose groups lack room has many evaluations, which
+    /// The same with the names of groups as `known` has them: a job whose groups lack capacity has many evaluations, which
     /// would each keep all names of their own.
     pub fn sharing_names<'n>(mut self, known: impl Iterator<Item = &'n Arc<str>>) -> Self {
         if !self.is_empty() {
@@ -92,9 +92,9 @@ impl<'b, C> Decode<'b, C> for Failures {
 /// Allocations still to be placed, by the names of their groups. It is what failures count, and shares them; it is written
 /// as a map.
 #[derive(Clone, Default)]
-pub struct Queued(Failures);
+pub struct QueuedAllocs(Failures);
 
-impl Queued {
+impl QueuedAllocs {
     /// As many as could not be placed.
     pub fn of(failures: &Failures) -> Self {
         Self(failures.clone())
@@ -106,27 +106,27 @@ impl Queued {
     }
 }
 
-impl fmt::Debug for Queued {
+impl fmt::Debug for QueuedAllocs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.by_group().fmt(f)
     }
 }
 
-impl PartialEq for Queued {
+impl PartialEq for QueuedAllocs {
     fn eq(&self, other: &Self) -> bool {
         self.by_group() == other.by_group()
     }
 }
 
-impl Eq for Queued {}
+impl Eq for QueuedAllocs {}
 
-impl<C> Encode<C> for Queued {
+impl<C> Encode<C> for QueuedAllocs {
     fn encode<W: en::Write>(&self, e: &mut Encoder<W>, context: &mut C) -> Result<(), en::Error<W::Error>> {
         self.by_group().encode(e, context)
     }
 }
 
-impl<'b, C> Decode<'b, C> for Queued {
+impl<'b, C> Decode<'b, C> for QueuedAllocs {
     fn decode(d: &mut Decoder<'b>, context: &mut C) -> Result<Self, de::Error> {
         let counts: BTreeMap<&str, u32> = BTreeMap::decode(d, context)?;
         let funnel = Arc::new(Funnel::default());
@@ -164,7 +164,7 @@ pub struct Funnel {
     /// Turned away by a constraint or a missing driver, by reason.
     #[n(2)]
     pub filtered: BTreeMap<String, u32>,
-    /// Without room, by what is short.
+    /// Without capacity, by what is short.
     #[n(3)]
     pub exhausted: BTreeMap<String, u32>,
     /// Quotas that allow no more, with what they limit: `memory (1200/1000)`. No node is considered then.
@@ -188,7 +188,7 @@ impl Funnel {
         }
     }
 
-    /// Nodes without room.
+    /// Nodes without capacity.
     pub fn exhausted_count(&self) -> u32 {
         self.exhausted.values().sum()
     }
@@ -235,11 +235,11 @@ mod tests {
     #[test]
     fn what_is_queued_is_written_as_a_map_and_takes_no_memory_beside_the_failures() {
         let failures: Failures = (0..30).map(|group| failure(group, 7)).collect::<Vec<_>>().into();
-        let queued = Queued::of(&failures);
+        let queued = QueuedAllocs::of(&failures);
         assert!(queued.0.is_shared_with(&failures));
         let map: BTreeMap<String, u32> = (0..30).map(|group| (format!("g{group}"), 1)).collect();
         let bytes = minicbor::to_vec(&queued).unwrap();
         assert_eq!(bytes, minicbor::to_vec(&map).unwrap());
-        assert_eq!(minicbor::decode::<Queued>(&bytes).unwrap(), queued);
+        assert_eq!(minicbor::decode::<QueuedAllocs>(&bytes).unwrap(), queued);
     }
 }

@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use minicbor::{Decode, Encode};
 
-use super::{Kept, seconds};
+use super::{IgnoredSettings, seconds};
 
 /// What is downloaded before the task starts.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Artifact {
-    /// A URL.
+    /// The URL to download from.
     #[n(0)]
     pub source: String,
     /// Where it is put, below the task's directory.
@@ -24,7 +24,7 @@ pub struct Artifact {
     /// Lines of the request's head.
     #[n(4)]
     pub headers: BTreeMap<String, String>,
-    /// Take any certificate.
+    /// Accept any TLS certificate of the source.
     #[n(5)]
     pub insecure: bool,
     /// Give the files to the task's user.
@@ -50,7 +50,7 @@ impl Default for Artifact {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
 #[cbor(index_only)]
 pub enum ChangeMode {
-    /// It is restarted.
+    /// The task is restarted.
     #[default]
     #[n(0)]
     Restart,
@@ -105,7 +105,7 @@ pub struct Template {
     /// What opens an action in the template.
     #[n(11)]
     pub left_delimiter: String,
-    /// What closes it.
+    /// What closes an action in the template.
     #[n(12)]
     pub right_delimiter: String,
     /// The file's lines are variables of the task's environment.
@@ -119,7 +119,7 @@ pub struct Template {
     pub wait: Option<Wait>,
     /// Settings of Vault's.
     #[n(16)]
-    pub kept: Kept,
+    pub kept: IgnoredSettings,
 }
 
 impl Default for Template {
@@ -141,7 +141,7 @@ impl Default for Template {
             env: false,
             error_on_missing_key: false,
             wait: None,
-            kept: Kept::new(),
+            kept: IgnoredSettings::new(),
         }
     }
 }
@@ -165,7 +165,7 @@ pub struct ChangeScript {
     /// Its path within the task.
     #[n(0)]
     pub command: String,
-    /// Its arguments.
+    /// Arguments of the command.
     #[n(1)]
     pub args: Vec<String>,
     /// It is ended after that.
@@ -207,7 +207,7 @@ pub struct Volume {
     /// What the node or the plugin calls it.
     #[n(2)]
     pub source: String,
-    /// Nobody may write.
+    /// No task may write to it.
     #[n(3)]
     pub read_only: bool,
     /// A successor gets the same volume.
@@ -224,7 +224,7 @@ pub struct Volume {
     pub attachment_mode: String,
     /// Settings of the storage plugin.
     #[n(8)]
-    pub kept: Kept,
+    pub kept: IgnoredSettings,
 }
 
 /// Where a task sees one of its group's volumes.

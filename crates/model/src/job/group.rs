@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use minicbor::{Decode, Encode};
 
 use super::{
-    Disconnect, JobType, Kept, Lifecycle, Migrate, ReschedulePolicy, RestartPolicy, Scaling, Service, Task,
-    Turn, Update, Volume,
+    Disconnect, IgnoredSettings, JobType, Lifecycle, Migrate, ReschedulePolicy, RestartPolicy, Scaling,
+    Service, Task, TaskPhase, Update, Volume,
 };
 use crate::{
     constraint::{Affinity, Constraint, Spread},
@@ -37,10 +37,10 @@ pub struct Group {
     /// What happens once restarts are exhausted.
     #[n(5)]
     pub reschedule: ReschedulePolicy,
-    /// Room for logs and task directories.
+    /// Capacity for logs and task directories.
     #[n(6)]
     pub disk: EphemeralDisk,
-    /// At most one.
+    /// Its networks, at most one.
     #[n(7)]
     pub networks: Vec<Network>,
     /// The owner's own labels.
@@ -80,12 +80,12 @@ pub struct Group {
     pub max_run_duration: Option<Duration>,
     /// `Consul`, and what came before [`Self::disconnect`].
     #[n(27)]
-    pub kept: Kept,
-    /// Tasks that never run at the same time share their room. False for what was registered before servers counted so; not
+    pub kept: IgnoredSettings,
+    /// Tasks that never run at the same time share their capacity. False for what was registered before servers counted so; not
     /// in entries before version 4.
     #[n(28)]
     #[cbor(default)]
-    pub shares_room: bool,
+    pub shares_resources: bool,
 }
 
 impl Group {
@@ -111,12 +111,12 @@ impl Group {
             volumes: Vec::new(),
             scaling: None,
             max_run_duration: None,
-            kept: Kept::new(),
-            shares_room: false,
+            kept: IgnoredSettings::new(),
+            shares_resources: false,
         }
     }
 
-    /// How a new version of the group takes the place of the one before, where that is done step by step, in a deployment.
+    /// How a new version of the group replaces the one before, where that is done step by step, in a deployment.
     pub fn deployed_by(&self, job_type: JobType) -> Option<&Update> {
         let has_deployments = matches!(job_type, JobType::Service | JobType::System);
         self.update.as_deref().filter(|update| has_deployments && update.max_parallel > 0)
@@ -151,24 +151,24 @@ impl Group {
     }
 
     /// Whether some of its tasks never run at the same time.
-    pub fn takes_turns(&self) -> bool {
-        let turns = |task: &Task| Lifecycle::turns(task.lifecycle);
-        self.tasks.windows(2).any(|pair| turns(&pair[0]) != turns(&pair[1]))
+    pub fn has_phases(&self) -> bool {
+        let phases = |task: &Task| Lifecycle::phases(task.lifecycle);
+        self.tasks.windows(2).any(|pair| phases(&pair[0]) != phases(&pair[1]))
     }
 
     /// What one allocation of the group holds on any node: as much as its tasks may have at the same time, of each kind. The
     /// cpu of whole cores comes on top, see [`Self::resources_on`].
     pub fn resources(&self) -> Resources {
         let disk = Resources { disk_mb: self.disk.size_mb, ..Resources::ZERO };
-        let of_turn = |turn: Option<Turn>| {
+        let in_phase = |phase: Option<TaskPhase>| {
             let runs =
-                |task: &&Task| turn.is_none_or(|turn| Lifecycle::turns(task.lifecycle).contains(&turn));
+                |task: &&Task| phase.is_none_or(|phase| Lifecycle::phases(task.lifecycle).contains(&phase));
             self.tasks.iter().filter(runs).fold(disk, |sum, task| sum.plus(task.resources.room()))
         };
-        if !self.shares_room {
-            return of_turn(None);
+        if !self.shares_resources {
+            return in_phase(None);
         }
-        Turn::ALL.into_iter().map(|turn| of_turn(Some(turn))).fold(disk, Resources::max)
+        TaskPhase::ALL.into_iter().map(|phase| in_phase(Some(phase))).fold(disk, Resources::max)
     }
 
     /// What one allocation of the group holds on this node.
@@ -193,7 +193,7 @@ impl Group {
     }
 }
 
-/// Room on the node's disk that goes away with the allocation.
+/// Capacity on the node's disk that goes away with the allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct EphemeralDisk {
     /// MiB; 300 when not given.
@@ -219,7 +219,7 @@ pub struct Network {
     /// `host`, `bridge`, `none` or `cni/NAME`; empty means host.
     #[n(0)]
     pub mode: String,
-    /// By label.
+    /// Its ports, each with a label.
     #[n(1)]
     pub ports: Vec<Port>,
     /// The name that its tasks see as their host's; empty for the node's.
@@ -227,7 +227,7 @@ pub struct Network {
     pub hostname: String,
     /// `DNS`, `CNI`, and what a node's own network would say.
     #[n(3)]
-    pub kept: Kept,
+    pub kept: IgnoredSettings,
 }
 
 /// One port of an allocation.
@@ -275,7 +275,7 @@ mod tests {
         };
         let tasks = tasks.iter().map(task).collect();
         let group = Group { tasks, ..Group::new("g", JobType::Batch) };
-        Group { shares_room: group.takes_turns(), ..group }
+        Group { shares_resources: group.has_phases(), ..group }
     }
 
     #[test]
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(memory(&[(init, 300), (proxy, 50), (None, 100), (bye, 340)]), 350, "it runs beside both");
         // Of each kind the most, which need not be of one turn; tasks of one turn change nothing.
         assert_eq!(group(&[(init, 300), (None, 1), (None, 1)]).resources().cpu_mhz, 20);
-        assert!(!group(&[(None, 100), (hello, 200)]).shares_room);
+        assert!(!group(&[(None, 100), (hello, 200)]).shares_resources);
         assert_eq!(memory(&[(None, 100), (hello, 200)]), 300);
     }
 
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn what_was_registered_before_holds_room_for_all_at_once() {
         let new = group(&[(Some((Hook::Prestart, false)), 300), (None, 400)]);
-        let old = Group { shares_room: false, ..new };
+        let old = Group { shares_resources: false, ..new };
         assert_eq!(old.resources().memory_mb, 700);
     }
 }

@@ -10,7 +10,7 @@ use super::seconds;
 pub const IDENTITY_DEFAULT: &str = "default";
 /// Who the default identity is meant for, unless it says: the servers themselves, by Nomad's name for them.
 pub const IDENTITY_AUDIENCE: &str = "nomadproject.io";
-/// Of one task.
+/// Identities that one task may have.
 pub const IDENTITIES_MAX: usize = 16;
 /// Longest name of an identity, in bytes.
 pub const IDENTITY_NAME_MAX: usize = 128;
@@ -42,7 +42,7 @@ pub struct Identity {
     /// What happens to the task when it is renewed: `noop`, `restart` or `signal`; empty for nothing.
     #[n(2)]
     pub change_mode: String,
-    /// The signal then.
+    /// The signal to send when `change_mode` is `signal`.
     #[n(3)]
     pub change_signal: String,
     /// The task has it in its environment.

@@ -46,7 +46,7 @@ impl Default for Periodic {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
 #[cbor(index_only)]
 pub enum PayloadRule {
-    /// It may.
+    /// A dispatch may carry a payload.
     #[default]
     #[n(0)]
     Optional,

@@ -33,7 +33,7 @@ pub use identity::{
 };
 pub use launch::{Parameterized, PayloadRule, Periodic, dispatch_hash};
 pub use policy::{DelayFunction, ReschedulePolicy, RestartMode, RestartPolicy};
-pub use role::{Hook, Lifecycle, Scaling, Turn};
+pub use role::{Hook, Lifecycle, Scaling, TaskPhase};
 pub use same::VersionChange;
 pub use schedule::{Cron, CronError, Schedule, TimeZone};
 pub use secret::{
@@ -47,7 +47,7 @@ pub use task::{LogConfig, MEMORY_MAX_OF_NODE, Task, TaskResources};
 pub use update::{Disconnect, HealthCheck, Migrate, Reconcile, Update};
 
 /// Settings that nothing here acts upon, kept for those who read the job, by their names in Nomad's JSON.
-pub type Kept = BTreeMap<String, Value>;
+pub type IgnoredSettings = BTreeMap<String, Value>;
 
 /// Versions of a job that are kept, the current one included, besides those that are stable or have a tag.
 pub const JOB_VERSIONS_MAX: usize = 6;
@@ -87,7 +87,7 @@ impl JobType {
         }
     }
 
-    /// Reads that word.
+    /// Parses the job file's spelling; none for any other.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Service, Self::Batch, Self::System, Self::Sysbatch].into_iter().find(|t| t.as_str() == text)
     }
@@ -109,7 +109,7 @@ pub struct Job {
     /// Namespace and id.
     #[n(0)]
     pub key: JobKey,
-    /// For people; the id when not given.
+    /// For users; the id when not given.
     #[n(1)]
     pub name: String,
     /// Kept for clients that send it; there is one region.
@@ -175,7 +175,7 @@ pub struct Job {
     pub reschedule: Option<Box<ReschedulePolicy>>,
     /// `UI`, `Multiregion`, ...
     #[n(28)]
-    pub kept: Kept,
+    pub kept: IgnoredSettings,
 }
 
 impl Job {
@@ -209,7 +209,7 @@ impl Job {
             update: None,
             migrate: None,
             reschedule: None,
-            kept: Kept::new(),
+            kept: IgnoredSettings::new(),
         }
     }
 

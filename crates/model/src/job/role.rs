@@ -24,7 +24,7 @@ pub enum Hook {
 /// The hook of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Lifecycle {
-    /// When it runs.
+    /// The phase of the allocation in which the task runs.
     #[n(0)]
     pub hook: Hook,
     /// It lives as long as the main tasks do.
@@ -39,19 +39,19 @@ impl Lifecycle {
     }
 
     /// When a task runs that has this lifecycle, or none.
-    pub fn turns(lifecycle: Option<Self>) -> &'static [Turn] {
+    pub fn phases(lifecycle: Option<Self>) -> &'static [TaskPhase] {
         match lifecycle.map(|lifecycle| (lifecycle.hook, lifecycle.sidecar)) {
-            Some((Hook::Prestart, true)) => &[Turn::Before, Turn::During],
-            Some((Hook::Prestart, false)) => &[Turn::Before],
-            Some((Hook::Poststop, _)) => &[Turn::After],
-            Some((Hook::Poststart, _)) | None => &[Turn::During],
+            Some((Hook::Prestart, true)) => &[TaskPhase::Before, TaskPhase::During],
+            Some((Hook::Prestart, false)) => &[TaskPhase::Before],
+            Some((Hook::Poststop, _)) => &[TaskPhase::After],
+            Some((Hook::Poststart, _)) | None => &[TaskPhase::During],
         }
     }
 }
 
 /// A part of an allocation's life; what runs in none of the same never runs at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum TaskPhase {
     /// Until the main tasks begin.
     Before,
     /// While they run.
@@ -60,8 +60,8 @@ pub enum Turn {
     After,
 }
 
-impl Turn {
-    /// In order.
+impl TaskPhase {
+    /// In the order in which they follow each other.
     pub const ALL: [Self; 3] = [Self::Before, Self::During, Self::After];
 }
 
@@ -80,10 +80,10 @@ pub struct Scaling {
     /// Whether autoscalers may act.
     #[n(1)]
     pub enabled: bool,
-    /// Not less.
+    /// The least count that scaling may set.
     #[n(2)]
     pub min: u32,
-    /// Not more.
+    /// The largest count that scaling may set.
     #[n(3)]
     pub max: u32,
     /// What only the autoscaler understands.

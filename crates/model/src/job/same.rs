@@ -10,7 +10,7 @@ pub enum VersionChange {
     Nothing,
     /// To be sent what is new, where its node meets the newer version's conditions: nothing of it is started again.
     InPlace,
-    /// To make room for one of the newer version.
+    /// To free capacity for one of the newer version.
     Replacement,
 }
 
@@ -90,14 +90,14 @@ impl Group {
             migrate: other.migrate.clone(),
             scaling: other.scaling.clone(),
             // What is there holds what it was given.
-            shares_room: other.shares_room,
+            shares_resources: other.shares_resources,
             networks: spelt_as(&self.networks, &other.networks),
             ..self.clone()
         }
     }
 
     /// What a newer group keeps besides, with what this one says of silent nodes.
-    fn kept_but_for_silence(&self, newer: &Self) -> super::Kept {
+    fn kept_but_for_silence(&self, newer: &Self) -> super::IgnoredSettings {
         let (own, newer) = (self.kept.iter(), newer.kept.iter());
         let is_silence = |name: &str| SILENCE.contains(&name);
         let newer = newer.filter(|(name, _)| !is_silence(name));

@@ -7,7 +7,7 @@ use minicbor::{Decode, Encode};
 use super::SECRETS_DIR;
 use crate::value::Value;
 
-/// Of one task.
+/// Secrets that one task may have.
 pub const SECRETS_MAX: usize = 16;
 /// Longest name of a secret, in bytes.
 pub const SECRET_NAME_MAX: usize = 128;
@@ -26,7 +26,7 @@ pub struct Secret {
     /// Under which its items are named: `${secret.NAME.ITEM}`.
     #[n(0)]
     pub name: String,
-    /// Who has it.
+    /// Name of the provider that holds it.
     #[n(1)]
     pub provider: String,
     /// The variable's path.

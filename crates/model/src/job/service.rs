@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use minicbor::{Decode, Encode};
 
-use super::{Identity, Kept, seconds};
+use super::{Identity, IgnoredSettings, seconds};
 use crate::value::Value;
 
 /// A name under which others find a port of the group.
@@ -19,13 +19,13 @@ pub struct Service {
     /// The label of a port, or a number.
     #[n(2)]
     pub port: String,
-    /// Found with it.
+    /// Tags to find the service by.
     #[n(3)]
     pub tags: Vec<String>,
     /// In place of `tags` while the allocation is a canary.
     #[n(4)]
     pub canary_tags: Vec<String>,
-    /// Found with it.
+    /// Tags to find the service by.
     #[n(5)]
     pub meta: BTreeMap<String, String>,
     /// In place of `meta` while the allocation is a canary.
@@ -54,7 +54,7 @@ pub struct Service {
     pub identity: Option<Box<Identity>>,
     /// Settings of the provider.
     #[n(14)]
-    pub kept: Kept,
+    pub kept: IgnoredSettings,
 }
 
 impl Default for Service {
@@ -74,7 +74,7 @@ impl Default for Service {
             checks: Vec::new(),
             check_restart: None,
             identity: None,
-            kept: Kept::new(),
+            kept: IgnoredSettings::new(),
         }
     }
 }
@@ -104,7 +104,7 @@ pub struct Check {
     /// A name to read; it need not be unique.
     #[n(0)]
     pub name: String,
-    /// How it asks.
+    /// The protocol of the check.
     #[n(1)]
     pub kind: CheckKind,
     /// The label of a port, or a number; empty for the service's.
@@ -159,7 +159,7 @@ pub struct Check {
     pub check_restart: Option<CheckRestart>,
     /// Settings of the provider, and of gRPC and TLS.
     #[n(18)]
-    pub kept: Kept,
+    pub kept: IgnoredSettings,
 }
 
 impl Check {

@@ -7,10 +7,10 @@ use minicbor::{Decode, Encode};
 /// Bytes of a submission, all its parts together: with the largest job it still fits into one entry of the log.
 pub const SUBMISSION_BYTES_MAX: usize = 384 << 10;
 
-/// What a version of a job was made of. Nothing here reads it; people and their tools do.
+/// What a version of a job was made of. Nothing here reads it; users and their tools do.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Submission {
-    /// The file.
+    /// Text of the job file as it was submitted.
     #[n(0)]
     pub source: String,
     /// How it is written, as `hcl2` or `json`.

@@ -1,4 +1,4 @@
-//! Names that people give to versions of a job.
+//! Names that users give to versions of a job.
 
 use minicbor::{Decode, Encode};
 
@@ -11,7 +11,7 @@ pub const TAG_NAME_BYTES_MAX: usize = 128;
 /// Bytes of what is said of a tag.
 pub const TAG_DESCRIPTION_BYTES_MAX: usize = 4 << 10;
 
-/// The name of a version, by which people find it again.
+/// The name of a version, by which users find it again.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct VersionTag {
     /// Unique among the versions of the job.

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use minicbor::{Decode, Encode};
 
 use super::{
-    Artifact, Identity, JobType, Kept, Lifecycle, RestartPolicy, Scaling, Secret, Service, Template,
-    VolumeMount, seconds,
+    Artifact, Identity, IgnoredSettings, JobType, Lifecycle, RestartPolicy, Scaling, Secret, Service,
+    Template, VolumeMount, seconds,
 };
 use crate::{
     constraint::{Affinity, Constraint},
@@ -91,7 +91,7 @@ pub struct Task {
     pub scaling: Vec<Scaling>,
     /// `Vault`, `Consul`, `Actions`, `Schedule`, ...; `Secrets` of before they were given to tasks.
     #[n(28)]
-    pub kept: Kept,
+    pub kept: IgnoredSettings,
     /// What of variables it is given when it starts; not in entries before version 4.
     #[n(29)]
     #[cbor(default)]
@@ -128,7 +128,7 @@ impl Task {
             services: Vec::new(),
             identities: Vec::new(),
             scaling: Vec::new(),
-            kept: Kept::new(),
+            kept: IgnoredSettings::new(),
             secrets: Vec::new(),
         }
     }
@@ -158,7 +158,7 @@ pub struct TaskResources {
     pub devices: Vec<DeviceAsk>,
     /// `NUMA`, `SecretsMB`, and what groups say today.
     #[n(20)]
-    pub kept: Kept,
+    pub kept: IgnoredSettings,
 }
 
 impl TaskResources {
@@ -177,7 +177,7 @@ impl Default for TaskResources {
             cores: 0,
             memory_max_mb: 0,
             devices: Vec::new(),
-            kept: Kept::new(),
+            kept: IgnoredSettings::new(),
         }
     }
 }

@@ -38,7 +38,7 @@ pub struct Update {
     #[n(3)]
     #[cbor(with = "crate::codec::duration")]
     pub min_healthy_time: Duration,
-    /// Unhealthy after that.
+    /// An allocation that is not healthy by then counts as unhealthy.
     #[n(4)]
     #[cbor(with = "crate::codec::duration")]
     pub healthy_deadline: Duration,
@@ -86,7 +86,7 @@ pub struct Migrate {
     #[n(2)]
     #[cbor(with = "crate::codec::duration")]
     pub min_healthy_time: Duration,
-    /// Unhealthy after that.
+    /// An allocation that is not healthy by then counts as unhealthy.
     #[n(3)]
     #[cbor(with = "crate::codec::duration")]
     pub healthy_deadline: Duration,

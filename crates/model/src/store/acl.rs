@@ -118,7 +118,7 @@ impl Acl {
         self.tokens.range(ids).map(|(_, token)| token)
     }
 
-    /// Those of its tokens that are good and unknown elsewhere: where this table takes the place of another, who had them gets back
+    /// Those of its tokens that are good and unknown elsewhere: where this table replaces another, who had them gets back
     /// what may have been revoked.
     pub fn tokens_unknown(&self, now: Timestamp, is_known: impl Fn(AclTokenId) -> bool) -> Vec<AclTokenId> {
         let good = self.tokens.values().filter(|token| !token.is_expired(now));
@@ -227,8 +227,8 @@ impl Acl {
 
     pub(super) fn put_token(&mut self, token: AclToken) {
         let (id, index) = (token.id, token.modify_index);
-        self.forget_token(id);
-        self.forget_revoked(id);
+        self.drop_token(id);
+        self.drop_revoked(id);
         self.touch(index);
         self.digest.add(hash_encoded(b't', &token));
         self.by_secret.insert(token.secret, id);
@@ -237,7 +237,7 @@ impl Acl {
     }
 
     pub(super) fn remove_token(&mut self, id: AclTokenId, index: Index) -> bool {
-        let was_there = self.forget_token(id);
+        let was_there = self.drop_token(id);
         if was_there {
             self.touch(index);
         }
@@ -254,15 +254,15 @@ impl Acl {
         was_there
     }
 
-    /// Remembers that a token was revoked. Those that would have ended by then are forgotten, and of too many those that were
+    /// Remembers that a token was revoked. Those that would have ended by then are garbage-collected, and of too many those that were
     /// revoked first.
     pub(super) fn put_revoked(&mut self, revoked: RevokedToken) {
-        self.forget_revoked(revoked.token);
+        self.drop_revoked(revoked.token);
         while let Some((end, over)) =
             self.revoked_by_end.get_min().copied().filter(|(end, _)| *end <= revoked.at)
         {
             self.revoked_by_end.remove(&(end, over));
-            self.forget_revoked(over);
+            self.drop_revoked(over);
         }
         self.revoked_by_end.extend(revoked.expires_at.map(|end| (end, revoked.token)));
         self.digest.add(hash_encoded(b'x', &revoked));
@@ -271,11 +271,11 @@ impl Acl {
         while self.revoked.len() > REVOKED_TOKENS_MAX
             && let Some((_, oldest)) = self.revoked_by_age.get_min().copied()
         {
-            self.forget_revoked(oldest);
+            self.drop_revoked(oldest);
         }
     }
 
-    fn forget_revoked(&mut self, id: AclTokenId) {
+    fn drop_revoked(&mut self, id: AclTokenId) {
         if let Some(old) = self.revoked.remove(&id) {
             self.digest.remove(hash_encoded(b'x', &old));
             self.revoked_by_age.remove(&(old.at, id));
@@ -285,20 +285,20 @@ impl Acl {
         }
     }
 
-    /// What was revoked before this table took the place of another stays so, unless all of it is to be good again.
-    pub(super) fn keep_revoked(&mut self, before: &Self, revives: bool, now: Timestamp) {
+    /// What was revoked before this table replaced another stays so, unless all of it is to be good again.
+    pub(super) fn retain_revoked(&mut self, before: &Self, revives: bool, now: Timestamp) {
         let still = before.revoked.values().filter(|revoked| revoked.expires_at.is_none_or(|end| end > now));
         for revoked in still {
             let is_back = self.tokens.contains_key(&revoked.token);
             if is_back && revives {
                 continue;
             }
-            self.forget_token(revoked.token);
+            self.drop_token(revoked.token);
             self.put_revoked(revoked.clone());
         }
     }
 
-    fn forget_token(&mut self, id: AclTokenId) -> bool {
+    fn drop_token(&mut self, id: AclTokenId) -> bool {
         let Some(old) = self.tokens.remove(&id) else { return false };
         self.digest.remove(hash_encoded(b't', &*old));
         self.by_secret.remove(&old.secret);
@@ -323,7 +323,7 @@ impl Acl {
         Some(old)
     }
 
-    /// It takes the place of another, whose indexes may be the same and say something else: rights that were made of that
+    /// It replaces another, whose indexes may be the same and say something else: rights that were made of that
     /// must not pass for rights of this. Where neither has anything, nothing is written, as before there were tokens.
     pub(super) fn restored_at(&mut self, index: Index, before: &Self) {
         if self.modify_index.max(before.modify_index) == Index(0) {

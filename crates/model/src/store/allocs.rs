@@ -80,7 +80,7 @@ impl AllocRow {
     }
 
     /// Whether it is meant to go on: not ended and not desired to end.
-    pub fn is_wanted(&self) -> bool {
+    pub fn is_desired(&self) -> bool {
         !self.is_terminal() && self.desired == DesiredStatus::Run
     }
 }
@@ -99,7 +99,7 @@ pub struct AllocDetail {
     pub modified_at: Timestamp,
     /// What not every allocation has, and how its tasks ended.
     #[n(3)]
-    rest: Rest,
+    rest: OptionalFields,
     /// What its agent found, as evidence of an active deployment; none as long as it has shown nothing. Not in snapshots
     /// before format 3.
     #[n(4)]
@@ -109,7 +109,7 @@ pub struct AllocDetail {
 
 /// What follows the fields that every allocation has. Written as one record: an [`AllocExtra`] with the results in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Rest {
+struct OptionalFields {
     extra: Option<Arc<AllocExtra>>,
     /// Apart from the extra, which is large: most ended allocations have results and nothing else.
     results: TaskResults,
@@ -127,10 +127,10 @@ pub struct AllocExtra {
     /// How much of what it holds in its own right is promised to successors.
     #[n(2)]
     pub promised: Usage,
-    /// Whom it replaces.
+    /// The allocation that it replaces, if any.
     #[n(3)]
     pub previous: Option<AllocId>,
-    /// Who replaces it.
+    /// The allocation that replaces it, if any.
     #[n(4)]
     pub next: Option<AllocId>,
     /// The replacements of failed predecessors that still count, oldest first.
@@ -146,7 +146,7 @@ pub struct AllocExtra {
     /// Ids of its processor cores, in the order in which its group's tasks ask for them.
     #[n(9)]
     pub cores: Vec<u16>,
-    /// Who pushed it out; the first of them, when its room is enough for several.
+    /// Who pushed it out; the first of them, when its capacity is enough for several.
     #[n(10)]
     pub preempted_by: Option<AllocId>,
     /// Whom it preempted. Not in the first snapshots of format 1.
@@ -228,13 +228,13 @@ impl Allocs {
         self.by_age.range(ages).copied()
     }
 
-    /// What decisions read.
+    /// The row: the fields that placement decisions read.
     #[inline]
     pub fn row(&self, slot: AllocSlot) -> Option<&AllocRow> {
         self.rows.get(slot)
     }
 
-    /// The rest.
+    /// The fields that are not in the row.
     #[inline]
     pub fn detail(&self, slot: AllocSlot) -> Option<&AllocDetail> {
         self.details.get(slot.0 as usize)?.as_ref()
@@ -405,7 +405,7 @@ impl AllocDetail {
     /// Of an allocation that is placed now.
     pub(super) fn placed(eval: EvalId, at: Timestamp, extra: AllocExtra) -> Self {
         let extra = (!extra.is_nothing()).then(|| Arc::new(extra));
-        let rest = Rest { extra, results: TaskResults::default() };
+        let rest = OptionalFields { extra, results: TaskResults::default() };
         Self { eval, created_at: at, modified_at: at, rest, healthy: None }
     }
 
@@ -428,12 +428,12 @@ impl AllocDetail {
     /// When it last changed for readers: in the log, or as its agent saw its end, by a clock that is ahead. What is decided from
     /// that time is decided from [`Self::modified_at`], which no agent can set.
     pub fn changed_at(&self) -> Timestamp {
-        self.modified_at.max(self.rest.results.seen_at().unwrap_or_default())
+        self.modified_at.max(self.rest.results.observed_at().unwrap_or_default())
     }
 
     /// Keeps how its tasks ended, and when its agent saw that, where that is later than the log says.
-    pub(super) fn set_results(&mut self, results: &[TaskResult], seen_at: Option<Timestamp>) {
-        self.rest.results = TaskResults::new(results, seen_at);
+    pub(super) fn set_results(&mut self, results: &[TaskResult], observed_at: Option<Timestamp>) {
+        self.rest.results = TaskResults::new(results, observed_at);
     }
 }
 

@@ -31,7 +31,7 @@ use super::{AllocRow, AllocSlot, JobSlot, NodeSlot, Store, jobs::StatusChanged};
 use crate::{
     command::{Command, Entry, Outcome, Refusal},
     eval::{Eval, Trigger},
-    event::{Applied, Event},
+    event::{AppliedEntry, StateChange},
     ids::EvalId,
     job::Job,
 };
@@ -41,7 +41,7 @@ impl Store {
     ///
     /// # Panics
     /// When the entry's index is not above the last one's: the log is broken, and going on would hide it.
-    pub fn apply(&mut self, entry: Entry) -> Applied {
+    pub fn apply(&mut self, entry: Entry) -> AppliedEntry {
         assert!(entry.index > self.index, "entry {} applied after {}", entry.index, self.index);
         self.index = entry.index;
         self.at = self.at.max(entry.at);
@@ -50,10 +50,10 @@ impl Store {
         let rules = Rules::of(entry.version);
         let commands = entry.commands.into_iter();
         let outcomes = commands.map(|command| self.apply_command(command, rules, &mut events)).collect();
-        Applied { index: self.index, at: self.at, outcomes, events }
+        AppliedEntry { index: self.index, at: self.at, outcomes, events }
     }
 
-    fn apply_command(&mut self, command: Command, rules: Rules, events: &mut Vec<Event>) -> Outcome {
+    fn apply_command(&mut self, command: Command, rules: Rules, events: &mut Vec<StateChange>) -> Outcome {
         match command {
             Command::GrantIndexes(until) => self.granted = self.granted.max(until),
             Command::RegisterNode(node) => self.register_node(*node, rules, events),
@@ -67,7 +67,7 @@ impl Store {
             Command::DeregisterJob(deregister) => self.deregister_job(&deregister, rules, events)?,
             Command::CommitPlan(plan) => self.commit_plan(*plan, (rules.plan(), rules), events)?,
             Command::CommitPlanUnchecked(plan) => {
-                self.commit_plan(*plan, (plan::Check::Nothing, rules), events)?;
+                self.commit_plan(*plan, (plan::Recheck::Nothing, rules), events)?;
             }
             Command::CreateEvals(evals) => evals.into_iter().for_each(|eval| self.create_eval(eval, events)),
             Command::EndAllocs(ends) => {
@@ -117,14 +117,19 @@ impl Store {
     }
 
     /// Reports that a job became pending, running or dead, unless a change of the job itself has just been reported.
-    fn job_counted(&self, slot: JobSlot, StatusChanged(changed): StatusChanged, events: &mut Vec<Event>) {
-        let told = matches!(
+    fn job_counted(
+        &self,
+        slot: JobSlot,
+        StatusChanged(changed): StatusChanged,
+        events: &mut Vec<StateChange>,
+    ) {
+        let reported = matches!(
             events.last(),
-            Some(Event::JobRegistered(told) | Event::JobDeregistered(told) | Event::JobStatusChanged(told))
-                if *told == slot
+            Some(StateChange::JobRegistered(reported) | StateChange::JobDeregistered(reported) | StateChange::JobStatusChanged(reported))
+                if *reported == slot
         );
-        if changed && !told {
-            events.push(Event::JobStatusChanged(slot));
+        if changed && !reported {
+            events.push(StateChange::JobStatusChanged(slot));
         }
     }
 }

@@ -133,8 +133,8 @@ impl Deployments {
         Some(deployment)
     }
 
-    /// Nothing of a job is active any more: it is forgotten.
-    pub(super) fn forget_job(&mut self, job: JobSlot) {
+    /// Nothing of a job is active any more: it is garbage-collected.
+    pub(super) fn drop_job(&mut self, job: JobSlot) {
         self.active.remove(&job);
     }
 }

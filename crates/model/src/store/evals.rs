@@ -23,7 +23,7 @@ slot!(
 
 /// What is counted of an evaluation.
 #[derive(Clone, Copy)]
-struct Counted {
+struct CountedEval {
     id: EvalId,
     status: EvalStatus,
     created_at: Timestamp,
@@ -31,7 +31,7 @@ struct Counted {
     due: Timestamp,
 }
 
-impl Counted {
+impl CountedEval {
     fn of(eval: &Eval) -> Self {
         let due = eval.created_at.max(eval.wait_until);
         Self { id: eval.id, status: eval.status, created_at: eval.created_at, due }
@@ -44,7 +44,7 @@ pub struct Evals {
     rows: Slab<EvalSlot, Arc<Eval>>,
     by_id: IdMap<EvalId, EvalSlot>,
     by_age: OrdSet<(Index, EvalId)>,
-    /// Those that wait for room, by id.
+    /// Those that wait for capacity, by id.
     blocked: OrdMap<EvalId, EvalSlot>,
     /// The same ones by when they were made.
     blocked_by_time: OrdSet<(Timestamp, EvalId)>,
@@ -99,7 +99,7 @@ impl Evals {
         self.rows.iter()
     }
 
-    /// Those that wait for room, by id.
+    /// Those that wait for capacity, by id.
     pub fn blocked(&self) -> impl Iterator<Item = &Arc<Eval>> {
         self.blocked.values().filter_map(|slot| self.rows.get(*slot))
     }
@@ -120,13 +120,13 @@ impl Evals {
         self.pending.get_min().map(|(since, _)| *since)
     }
 
-    /// Since when the first of those waits that wait for room; none when there are none.
+    /// Since when the first of those waits that wait for capacity; none when there are none.
     pub fn blocked_since(&self) -> Option<Timestamp> {
         self.blocked_by_time.get_min().map(|(since, _)| *since)
     }
 
     /// An evaluation is in the table, as it is now.
-    fn count(&mut self, eval: Counted, slot: EvalSlot) {
+    fn count(&mut self, eval: CountedEval, slot: EvalSlot) {
         self.by_status.add(eval.status as usize);
         match eval.status {
             EvalStatus::Blocked => {
@@ -141,7 +141,7 @@ impl Evals {
     }
 
     /// An evaluation is gone from the table, or not as it was.
-    fn discount(&mut self, eval: Counted) {
+    fn discount(&mut self, eval: CountedEval) {
         self.by_status.remove(eval.status as usize);
         match eval.status {
             EvalStatus::Blocked => {
@@ -171,7 +171,7 @@ impl Evals {
         self.digest.add(hash_encoded(b'e', &*eval));
         self.modify_index = self.modify_index.max(eval.modify_index);
         self.by_age.insert((eval.create_index, eval.id));
-        let counted = Counted::of(&eval);
+        let counted = CountedEval::of(&eval);
         let slot = self.rows.insert(eval);
         self.by_id.insert(counted.id, slot);
         self.count(counted, slot);
@@ -181,11 +181,11 @@ impl Evals {
     pub(super) fn update(&mut self, slot: EvalSlot, change: impl FnOnce(&mut Eval)) {
         let Some(row) = self.rows.get_mut(slot) else { return };
         self.digest.remove(hash_encoded(b'e', &**row));
-        let before = Counted::of(row);
+        let before = CountedEval::of(row);
         let eval = Arc::make_mut(row);
         change(eval);
         self.modify_index = self.modify_index.max(eval.modify_index);
-        let after = Counted::of(eval);
+        let after = CountedEval::of(eval);
         self.digest.add(hash_encoded(b'e', &**row));
         self.discount(before);
         self.count(after, slot);
@@ -196,7 +196,7 @@ impl Evals {
         self.digest.remove(hash_encoded(b'e', &*eval));
         self.by_id.remove(eval.id);
         self.by_age.remove(&(eval.create_index, eval.id));
-        self.discount(Counted::of(&eval));
+        self.discount(CountedEval::of(&eval));
         self.modify_index = index;
         Some(eval)
     }

@@ -26,22 +26,22 @@ const LEAF_AGAIN: usize = LEAF_MAX / 3;
 /// A map from ids `K` to slots `S`. Clones in O(1); a write after a clone copies the path to one leaf.
 #[derive(Debug)]
 pub struct IdMap<K, S> {
-    root: Node,
+    root: TreeNode,
     len: usize,
     types: PhantomData<(K, S)>,
 }
 
 #[derive(Debug, Clone)]
-enum Node {
+enum TreeNode {
     Branch(Arc<[Self; FANOUT]>),
     /// Sorted by id, without spare room: there are hundreds of thousands of them.
-    Leaf(Arc<[Entry]>),
+    Leaf(Arc<[IdSlot]>),
 }
 
 /// An id and its slot, in 20 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(Rust, packed(4))]
-struct Entry {
+struct IdSlot {
     id: u128,
     slot: u32,
 }
@@ -54,11 +54,11 @@ impl<K, S> Clone for IdMap<K, S> {
 
 impl<K, S> Default for IdMap<K, S> {
     fn default() -> Self {
-        Self { root: Node::default(), len: 0, types: PhantomData }
+        Self { root: TreeNode::default(), len: 0, types: PhantomData }
     }
 }
 
-impl Default for Node {
+impl Default for TreeNode {
     fn default() -> Self {
         Self::Leaf(Arc::default())
     }
@@ -87,8 +87,8 @@ impl<K: Copy + Into<u128> + From<u128>, S: Slot> IdMap<K, S> {
         let (mut node, mut level) = (&self.root, 0);
         loop {
             match node {
-                Node::Branch(children) => node = &children[digit(id, level)],
-                Node::Leaf(entries) => {
+                TreeNode::Branch(children) => node = &children[digit(id, level)],
+                TreeNode::Leaf(entries) => {
                     let at = entries.binary_search_by(|entry| { entry.id }.cmp(&id)).ok()?;
                     return Some(S::from_u32(entries[at].slot));
                 }
@@ -99,7 +99,7 @@ impl<K: Copy + Into<u128> + From<u128>, S: Slot> IdMap<K, S> {
 
     /// Gives an id a slot; the one it had before.
     pub fn insert(&mut self, id: K, slot: S) -> Option<S> {
-        let entry = Entry { id: id.into(), slot: slot.to_u32() };
+        let entry = IdSlot { id: id.into(), slot: slot.to_u32() };
         let before = self.root.insert(entry, 0);
         self.len += usize::from(before.is_none());
         before.map(S::from_u32)
@@ -125,7 +125,7 @@ impl<K: Copy + Into<u128> + From<u128>, S: Slot> IdMap<K, S> {
             Bound::Unbounded => Some(u128::MAX),
         };
         let between = from.zip(to).filter(|(from, to)| from <= to);
-        let range = Range { root: &self.root, between, front: [].iter(), back: [].iter() };
+        let range = IdRange { root: &self.root, between, front: [].iter(), back: [].iter() };
         range.map(|entry| (K::from(entry.id), S::from_u32(entry.slot)))
     }
 
@@ -134,19 +134,19 @@ impl<K: Copy + Into<u128> + From<u128>, S: Slot> IdMap<K, S> {
     /// # Errors
     /// The first id that comes twice.
     pub fn of(ids: impl IntoIterator<Item = (K, S)>) -> Result<Self, K> {
-        let entry = |(id, slot): (K, S)| Entry { id: id.into(), slot: slot.to_u32() };
-        let mut entries: Vec<Entry> = ids.into_iter().map(entry).collect();
+        let entry = |(id, slot): (K, S)| IdSlot { id: id.into(), slot: slot.to_u32() };
+        let mut entries: Vec<IdSlot> = ids.into_iter().map(entry).collect();
         entries.sort_unstable_by_key(|entry| entry.id);
         if let Some(pair) = entries.windows(2).find(|pair| { pair[0].id } == { pair[1].id }) {
             return Err(K::from(pair[0].id));
         }
-        Ok(Self { root: Node::of(&entries, 0), len: entries.len(), types: PhantomData })
+        Ok(Self { root: TreeNode::of(&entries, 0), len: entries.len(), types: PhantomData })
     }
 }
 
-impl Node {
+impl TreeNode {
     /// Of sorted entries whose ids are equal in the digits above a level.
-    fn of(entries: &[Entry], level: u32) -> Self {
+    fn of(entries: &[IdSlot], level: u32) -> Self {
         if entries.len() <= LEAF_MAX {
             return Self::Leaf(entries.into());
         }
@@ -159,7 +159,7 @@ impl Node {
         })))
     }
 
-    fn insert(&mut self, entry: Entry, level: u32) -> Option<u32> {
+    fn insert(&mut self, entry: IdSlot, level: u32) -> Option<u32> {
         match self {
             Self::Branch(children) => {
                 Arc::make_mut(children)[digit(entry.id, level)].insert(entry, level + 1)
@@ -204,7 +204,7 @@ impl Node {
     }
 
     /// The entries from an id on of the first leaf that has any; none when there are none.
-    fn first_from(&self, id: u128, level: u32) -> &[Entry] {
+    fn first_from(&self, id: u128, level: u32) -> &[IdSlot] {
         match self {
             Self::Leaf(entries) => &entries[entries.partition_point(|entry| { entry.id } < id)..],
             Self::Branch(children) => {
@@ -221,7 +221,7 @@ impl Node {
     }
 
     /// The entries up to an id of the last leaf that has any; none when there are none.
-    fn last_to(&self, id: u128, level: u32) -> &[Entry] {
+    fn last_to(&self, id: u128, level: u32) -> &[IdSlot] {
         match self {
             Self::Leaf(entries) => &entries[..entries.partition_point(|entry| { entry.id } <= id)],
             Self::Branch(children) => {
@@ -238,40 +238,40 @@ impl Node {
 }
 
 /// So many entries, without the copy that collecting an unknown number of them takes.
-fn exactly(len: usize, mut entries: impl Iterator<Item = Entry>) -> Arc<[Entry]> {
+fn exactly(len: usize, mut entries: impl Iterator<Item = IdSlot>) -> Arc<[IdSlot]> {
     (0..len).map(|_| entries.next().expect("as many as were counted")).collect()
 }
 
 /// All entries below a branch, if they are few enough for a leaf.
-fn few(children: &[Node; FANOUT]) -> Option<Arc<[Entry]>> {
+fn few(children: &[TreeNode; FANOUT]) -> Option<Arc<[IdSlot]>> {
     let mut len = 0;
     for child in children {
-        let Node::Leaf(entries) = child else { return None };
+        let TreeNode::Leaf(entries) = child else { return None };
         len += entries.len();
         if len > LEAF_AGAIN {
             return None;
         }
     }
     let leaves = children.iter().filter_map(|child| match child {
-        Node::Leaf(entries) => Some(&**entries),
-        Node::Branch(_) => None,
+        TreeNode::Leaf(entries) => Some(&**entries),
+        TreeNode::Branch(_) => None,
     });
     Some(exactly(len, leaves.flatten().copied()))
 }
 
 /// The entries of a range, leaf by leaf from both ends.
-struct Range<'a> {
-    root: &'a Node,
+struct IdRange<'a> {
+    root: &'a TreeNode,
     /// The first and the last id of what neither end has come to.
     between: Option<(u128, u128)>,
-    front: slice::Iter<'a, Entry>,
-    back: slice::Iter<'a, Entry>,
+    front: slice::Iter<'a, IdSlot>,
+    back: slice::Iter<'a, IdSlot>,
 }
 
-impl<'a> Iterator for Range<'a> {
-    type Item = &'a Entry;
+impl<'a> Iterator for IdRange<'a> {
+    type Item = &'a IdSlot;
 
-    fn next(&mut self) -> Option<&'a Entry> {
+    fn next(&mut self) -> Option<&'a IdSlot> {
         if self.front.as_slice().is_empty()
             && let Some((from, to)) = self.between
         {
@@ -285,8 +285,8 @@ impl<'a> Iterator for Range<'a> {
     }
 }
 
-impl<'a> DoubleEndedIterator for Range<'a> {
-    fn next_back(&mut self) -> Option<&'a Entry> {
+impl<'a> DoubleEndedIterator for IdRange<'a> {
+    fn next_back(&mut self) -> Option<&'a IdSlot> {
         if self.back.as_slice().is_empty()
             && let Some((from, to)) = self.between
         {
@@ -382,7 +382,7 @@ mod tests {
             for id in model.keys() {
                 map.remove(AllocId(*id));
             }
-            prop_assert!(map.is_empty() && matches!(&map.root, Node::Leaf(entries) if entries.is_empty()));
+            prop_assert!(map.is_empty() && matches!(&map.root, TreeNode::Leaf(entries) if entries.is_empty()));
         }
     }
 
@@ -395,6 +395,6 @@ mod tests {
     /// Every page of memory that they take more counts four million times.
     #[test]
     fn its_parts_are_small() {
-        assert_eq!((size_of::<Entry>(), size_of::<Node>()), (20, 16));
+        assert_eq!((size_of::<IdSlot>(), size_of::<TreeNode>()), (20, 16));
     }
 }

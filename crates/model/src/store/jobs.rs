@@ -12,7 +12,7 @@ use super::{
     AllocRow, Launch,
     digest::{TableDigest, hash_encoded},
     page_tree::PageTree,
-    postings::List,
+    postings::PostingList,
     slab::slot,
 };
 use crate::{
@@ -35,10 +35,10 @@ slot!(
 /// One version of a job.
 #[derive(Debug, Clone, Encode, Decode)]
 pub struct JobVersion {
-    /// From 0.
+    /// Number of the version, from 0.
     #[n(0)]
     pub version: u64,
-    /// What was desired.
+    /// The job as registered in this version.
     #[n(1)]
     #[cbor(with = "crate::codec::shared")]
     pub job: Arc<Job>,
@@ -52,7 +52,7 @@ pub struct JobVersion {
     #[n(4)]
     #[cbor(default)]
     pub stable: bool,
-    /// By which people find it again; it is kept for as long as it has one.
+    /// By which users find it again; it is kept for as long as it has one.
     #[n(5)]
     #[cbor(default)]
     pub tag: Option<Box<VersionTag>>,
@@ -118,9 +118,9 @@ pub struct JobRow {
     /// Forget it once its allocations have ended.
     pub purge: bool,
     /// All its allocations that are not forgotten.
-    pub allocs: List,
+    pub allocs: PostingList,
     /// All its evaluations that are not forgotten.
-    pub evals: List,
+    pub evals: PostingList,
     /// Allocations that have not ended.
     pub live: u32,
     /// Evaluations that are not done.
@@ -239,7 +239,7 @@ impl JobRow {
         }
     }
 
-    /// Whether nothing of the job will ever run again unless somebody asks for it: it may be forgotten.
+    /// Whether nothing of the job will ever run again unless somebody asks for it: it may be garbage-collected.
     pub fn is_over(&self) -> bool {
         let job = self.job();
         self.status() == JobStatus::Dead && (self.purge || job.stop || job.job_type.runs_to_completion())
@@ -268,8 +268,8 @@ impl JobRow {
             key: record.key,
             versions: record.versions,
             purge: record.purge,
-            allocs: List::default(),
-            evals: List::default(),
+            allocs: PostingList::default(),
+            evals: PostingList::default(),
             live: 0,
             open_evals: 0,
             counts: counts.collect(),

@@ -59,7 +59,7 @@ impl Joins {
         self.revoked_servers.get(name).copied()
     }
 
-    /// They take the place of others: whoever follows looks at all of them again. What was revoked before stays so: whoever
+    /// They replace others: whoever follows looks at all of them again. What was revoked before stays so: whoever
     /// restores an old state lets nobody in again with that.
     pub(super) fn restored_at(&mut self, index: Index, before: &Self, digest: &mut TableDigest) {
         let nodes = before.revoked().filter(|old| self.revoked_at(old.node).is_none_or(|at| at < old.at));

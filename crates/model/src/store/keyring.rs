@@ -91,7 +91,7 @@ impl Keyring {
         }
     }
 
-    /// It takes the place of another: whoever follows looks at it again. Where neither has a key nothing is written, as before
+    /// It replaces another: whoever follows looks at it again. Where neither has a key nothing is written, as before
     /// there were any.
     pub(super) fn restored_at(&mut self, index: Index, before: &Self) {
         if self.modify_index.max(before.modify_index) != Index(0) {

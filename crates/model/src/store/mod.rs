@@ -18,12 +18,12 @@ mod nodes;
 mod page_tree;
 mod postings;
 mod quotas;
+mod reachability;
 mod results;
 mod slab;
 pub mod snapshot;
 mod tally;
 mod variables;
-mod whereabouts;
 
 pub use acl::{Acl, AclRules};
 pub use allocs::{AllocDetail, AllocExtra, AllocRow, AllocSlot, Allocs};
@@ -35,13 +35,13 @@ pub use keyring::Keyring;
 pub use launches::Launch;
 pub use namespaces::{NamespaceRow, NamespaceSlot, Namespaces};
 pub use node_pools::{NodePoolRow, NodePools};
-pub use nodes::{Heard, NodeDetail, NodeRow, NodeSlot, Nodes, Scheduling};
+pub use nodes::{LiveTotals, NodeDetail, NodeEligibility, NodeRow, NodeSlot, Nodes};
 pub use page_tree::PageTree;
 pub use quotas::{QuotaRow, Quotas};
+pub use reachability::Reachability;
 pub use results::TaskResults;
 pub use slab::Slot;
-pub use variables::{Variables, VariablesHeld};
-pub use whereabouts::Whereabouts;
+pub use variables::{VariableTotals, Variables};
 
 use std::sync::Arc;
 
@@ -75,10 +75,10 @@ pub struct Store {
     variables: Variables,
     scheduler_config: Arc<SchedulerConfig>,
     cluster: Arc<ClusterIdentity>,
-    /// Where a snapshot last took the place of the state; 0 for never.
+    /// Where a snapshot last replaced the state; 0 for never.
     restored_at: Index,
     /// A snapshot that is on its way through the log. Not part of snapshots: none is written meanwhile.
-    restoring: Option<Arc<snapshot::Parts>>,
+    restoring: Option<Arc<snapshot::PartialRestore>>,
 }
 
 impl Store {
@@ -103,7 +103,7 @@ impl Store {
         self.granted
     }
 
-    /// Where a snapshot last took the place of the state; 0 for never. What was planned before is void.
+    /// Where a snapshot last replaced the state; 0 for never. What was planned before is void.
     pub fn restored_at(&self) -> Index {
         self.restored_at
     }
@@ -113,7 +113,7 @@ impl Store {
         &self.cluster
     }
 
-    /// Whether part of a snapshot that is to take the place of the state has come.
+    /// Whether part of a snapshot that is to replace the state has come.
     pub fn is_restoring(&self) -> bool {
         self.restoring.is_some()
     }
@@ -209,10 +209,10 @@ impl Store {
         Some((job, job.groups.get(usize::from(row.group))?))
     }
 
-    /// Whether an allocation may be forgotten before its job. A finished one of batch work stays as long as the job: it is
+    /// Whether an allocation may be garbage-collected before its job. A finished one of batch work stays as long as the job: it is
     /// what keeps it from running again. So does one of a system job that has ended by itself, until the job is changed or its
     /// node is gone.
-    pub fn may_forget(&self, row: &AllocRow) -> bool {
+    pub fn may_collect(&self, row: &AllocRow) -> bool {
         self.is_no_result(row) && !self.keeps_node_covered(row)
     }
 

@@ -1,4 +1,4 @@
-//! The table of nodes: what is asked on every placement apart from what is asked by people.
+//! The table of nodes: what is asked on every placement apart from what is asked by users.
 
 use std::{ops::RangeBounds, sync::Arc};
 
@@ -9,7 +9,7 @@ use super::{
     digest::{TableDigest, hash_encoded},
     id_map::IdMap,
     page_tree::PageTree,
-    postings::{List, Postings},
+    postings::{PostingList, Postings},
     slab::{Slab, slot},
     tally::{NamedTally, Tally},
 };
@@ -40,12 +40,12 @@ pub struct NodeRow {
     pub eligible: bool,
     /// What allocations may have.
     pub capacity: Resources,
-    /// What allocations hold that have not ended, promised room counted once.
+    /// What allocations hold that have not ended, promised capacity counted once.
     pub used: Resources,
     /// Allocations that have not ended.
-    pub live: List,
+    pub live: PostingList,
     /// Allocations that have ended and are not yet forgotten.
-    pub ended: List,
+    pub ended: PostingList,
     /// The last change of the node itself.
     pub modify_index: Index,
     /// Its registration.
@@ -69,16 +69,16 @@ impl NodeRow {
 
 /// Whether new work may be placed on a node, as operators have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scheduling {
-    /// It may.
+pub enum NodeEligibility {
+    /// New work may be placed.
     Eligible,
-    /// It may not.
+    /// No new work; what runs stays.
     Ineligible,
     /// It may not, and what runs there is to leave.
     Draining,
 }
 
-impl Scheduling {
+impl NodeEligibility {
     /// All of them, in the order of their numbers.
     pub const ALL: [Self; 3] = [Self::Eligible, Self::Ineligible, Self::Draining];
 
@@ -94,14 +94,14 @@ impl Scheduling {
 
 /// What all nodes that are there and not silent have together, counted as they change: nobody has to walk the table to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Heard {
-    /// For allocations.
+pub struct LiveTotals {
+    /// Capacity available to allocations.
     pub capacity: ResourceSums,
     /// Held by allocations that have not ended.
     pub used: ResourceSums,
 }
 
-impl Heard {
+impl LiveTotals {
     fn counts(row: &NodeRow) -> bool {
         !row.purged && !row.status.is_silent()
     }
@@ -204,9 +204,9 @@ pub struct Nodes {
     /// A ring of the slots that changed, in order; `changes_end` counts all changes ever.
     changes: PageTree<u32>,
     changes_end: u64,
-    /// By status and [`Scheduling`], of those that can be seen.
-    by_state: Tally<{ NodeStatus::ALL.len() * Scheduling::ALL.len() }>,
-    heard: Heard,
+    /// By status and [`NodeEligibility`], of those that can be seen.
+    by_state: Tally<{ NodeStatus::ALL.len() * NodeEligibility::ALL.len() }>,
+    live_totals: LiveTotals,
     by_pool: NamedTally,
     digest: TableDigest,
     pub(super) modify_index: Index,
@@ -220,15 +220,15 @@ fn pool<'d>(row: &NodeRow, detail: &'d NodeDetail) -> Option<&'d str> {
 /// Where a node is counted; none for one that was purged.
 fn counted(row: &NodeRow, detail: &NodeDetail) -> Option<usize> {
     let scheduling = match (detail.draining(), row.eligible) {
-        (Some(_), _) => Scheduling::Draining,
-        (None, true) => Scheduling::Eligible,
-        (None, false) => Scheduling::Ineligible,
+        (Some(_), _) => NodeEligibility::Draining,
+        (None, true) => NodeEligibility::Eligible,
+        (None, false) => NodeEligibility::Ineligible,
     };
     (!row.purged).then(|| place_of(row.status, scheduling))
 }
 
-fn place_of(status: NodeStatus, scheduling: Scheduling) -> usize {
-    status as usize * Scheduling::ALL.len() + scheduling as usize
+fn place_of(status: NodeStatus, scheduling: NodeEligibility) -> usize {
+    status as usize * NodeEligibility::ALL.len() + scheduling as usize
 }
 
 impl Nodes {
@@ -243,13 +243,13 @@ impl Nodes {
     }
 
     /// How many are in a state.
-    pub fn with_state(&self, status: NodeStatus, scheduling: Scheduling) -> usize {
+    pub fn with_state(&self, status: NodeStatus, scheduling: NodeEligibility) -> usize {
         self.by_state.of(place_of(status, scheduling))
     }
 
     /// What the nodes that are not silent have together, and what allocations hold there.
-    pub fn heard(&self) -> Heard {
-        self.heard
+    pub fn live_totals(&self) -> LiveTotals {
+        self.live_totals
     }
 
     /// The pools that any node is in, by name.
@@ -395,8 +395,8 @@ impl Nodes {
             eligible,
             capacity: if purged { Resources::ZERO } else { node.capacity() },
             used: Resources::ZERO,
-            live: List::default(),
-            ended: List::default(),
+            live: PostingList::default(),
+            ended: PostingList::default(),
             modify_index,
             create_index,
             purged,
@@ -409,7 +409,7 @@ impl Nodes {
         let detail = NodeDetail { node, ports, devices, status_at, drain, events };
         let row = self.rows.get(slot).expect("just made");
         self.by_state.add(counted(row, &detail));
-        self.heard.add(row);
+        self.live_totals.add(row);
         self.by_pool.add(pool(row, &detail));
         *self.details.get_mut(slot.0 as usize).expect("just made") = Some(detail);
         self.modify_index = self.modify_index.max(modify_index);
@@ -437,11 +437,11 @@ impl Nodes {
         let row = self.rows.get_mut(slot)?;
         let detail = self.details.get_mut(slot.0 as usize)?.as_mut()?;
         self.by_state.remove(counted(row, detail));
-        self.heard.remove(row);
+        self.live_totals.remove(row);
         self.by_pool.remove(pool(row, detail));
         change(row, detail);
         self.by_state.add(counted(row, detail));
-        self.heard.add(row);
+        self.live_totals.add(row);
         self.by_pool.add(pool(row, detail));
         row.modify_index = index;
         self.modify_index = index;
@@ -501,7 +501,7 @@ impl Nodes {
             self.by_pool.remove(pool(row, detail));
         }
         let mut row = self.rows.remove(slot).expect("it has a record");
-        self.heard.remove(&row);
+        self.live_totals.remove(&row);
         self.lists.clear(&mut row.live);
         self.lists.clear(&mut row.ended);
         *self.details.get_mut(slot.0 as usize).expect("it has a record") = None;
@@ -519,9 +519,9 @@ impl Nodes {
         ports: &[u16],
     ) {
         let row = self.rows.get_mut(slot).expect("a placement names a node that is there");
-        self.heard.remove(row);
+        self.live_totals.remove(row);
         row.used = row.used.plus(charged);
-        self.heard.add(row);
+        self.live_totals.add(row);
         self.lists.push(&mut row.live, alloc.0);
         if !ports.is_empty() {
             self.change_ports(slot, |held| held.extend_from_slice(ports));
@@ -544,9 +544,9 @@ impl Nodes {
         ports: &[u16],
     ) {
         let Some(row) = self.rows.get_mut(slot) else { return };
-        self.heard.remove(row);
+        self.live_totals.remove(row);
         row.used = row.used.minus(freed);
-        self.heard.add(row);
+        self.live_totals.add(row);
         self.lists.remove(&mut row.live, alloc.0);
         self.lists.push(&mut row.ended, alloc.0);
         if !ports.is_empty() {
@@ -558,16 +558,16 @@ impl Nodes {
     /// What two allocations hold in turn was counted for both: counts it once.
     pub(super) fn share(&mut self, slot: NodeSlot, part: Resources, ports: &[u16]) {
         let Some(row) = self.rows.get_mut(slot) else { return };
-        self.heard.remove(row);
+        self.live_totals.remove(row);
         row.used = row.used.minus(part);
-        self.heard.add(row);
+        self.live_totals.add(row);
         if !ports.is_empty() {
             self.change_ports(slot, |held| remove_each(held, ports));
         }
     }
 
-    /// An ended allocation is forgotten, and with the last one a node that was purged.
-    pub(super) fn forget_ended(&mut self, slot: NodeSlot, alloc: super::AllocSlot, index: Index) {
+    /// An ended allocation is garbage-collected, and with the last one a node that was purged.
+    pub(super) fn drop_ended(&mut self, slot: NodeSlot, alloc: super::AllocSlot, index: Index) {
         let Some(row) = self.rows.get_mut(slot) else { return };
         self.lists.remove(&mut row.ended, alloc.0);
         if row.purged && row.ended.is_empty() {

@@ -13,7 +13,7 @@ const PAGES_ARE_BELOW: &str = "pages are below all branches";
 /// elsewhere, as counting another owner of it does.
 #[derive(Debug)]
 pub struct PageTree<T, const PAGE: usize = PAGE_BYTES> {
-    root: Arc<Branch<T>>,
+    root: Arc<PageNode<T>>,
     /// Branch levels above the pages; 0 when the root is a page.
     height: u32,
     len: usize,
@@ -21,8 +21,8 @@ pub struct PageTree<T, const PAGE: usize = PAGE_BYTES> {
 }
 
 #[derive(Debug)]
-enum Branch<T> {
-    Inner(Vec<Arc<Branch<T>>>),
+enum PageNode<T> {
+    Inner(Vec<Arc<PageNode<T>>>),
     Page(Vec<T>),
 }
 
@@ -34,7 +34,7 @@ impl<T, const PAGE: usize> Clone for PageTree<T, PAGE> {
 
 impl<T, const PAGE: usize> Default for PageTree<T, PAGE> {
     fn default() -> Self {
-        Self { root: Arc::new(Branch::Page(Vec::new())), height: 0, len: 0, copied_bytes: 0 }
+        Self { root: Arc::new(PageNode::Page(Vec::new())), height: 0, len: 0, copied_bytes: 0 }
     }
 }
 
@@ -81,11 +81,11 @@ impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
         let mut level = self.height;
         loop {
             match branch {
-                Branch::Inner(children) => {
+                PageNode::Inner(children) => {
                     level -= 1;
                     branch = &children[Self::child_of(at, level)];
                 }
-                Branch::Page(values) => return values.get(at & ((1 << Self::PAGE_BITS) - 1)),
+                PageNode::Page(values) => return values.get(at & ((1 << Self::PAGE_BITS) - 1)),
             }
         }
     }
@@ -99,12 +99,12 @@ impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
         let mut branch = Self::unshare(&mut self.root, &mut self.copied_bytes);
         loop {
             match branch {
-                Branch::Inner(children) => {
+                PageNode::Inner(children) => {
                     level -= 1;
                     let child = &mut children[Self::child_of(at, level)];
                     branch = Self::unshare(child, &mut self.copied_bytes);
                 }
-                Branch::Page(values) => return values.get_mut(at & ((1 << Self::PAGE_BITS) - 1)),
+                PageNode::Page(values) => return values.get_mut(at & ((1 << Self::PAGE_BITS) - 1)),
             }
         }
     }
@@ -113,7 +113,7 @@ impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
     pub fn push(&mut self, value: T) -> usize {
         let at = self.len;
         let (page, copied_bytes) = self.last_page();
-        let Branch::Page(values) = Self::unshare(page, copied_bytes) else {
+        let PageNode::Page(values) = Self::unshare(page, copied_bytes) else {
             unreachable!("{PAGES_ARE_BELOW}")
         };
         values.push(value);
@@ -122,17 +122,17 @@ impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
     }
 
     /// The page where the next value goes, made where it is not there, and the count of what is copied.
-    fn last_page(&mut self) -> (&mut Arc<Branch<T>>, &mut u64) {
+    fn last_page(&mut self) -> (&mut Arc<PageNode<T>>, &mut u64) {
         if self.len == self.capacity() {
             let old = std::mem::take(self);
             let mut children = Vec::with_capacity(FANOUT);
             children.push(old.root);
-            *self = Self { root: Arc::new(Branch::Inner(children)), height: old.height + 1, ..old };
+            *self = Self { root: Arc::new(PageNode::Inner(children)), height: old.height + 1, ..old };
         }
         let Self { root, height, len, copied_bytes } = self;
         let mut branch = root;
         for level in (0..*height).rev() {
-            let Branch::Inner(children) = Self::unshare(branch, copied_bytes) else {
+            let PageNode::Inner(children) = Self::unshare(branch, copied_bytes) else {
                 unreachable!("{PAGES_ARE_BELOW}");
             };
             let child = Self::child_of(*len, level);
@@ -170,7 +170,7 @@ impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
         let mut page = None;
         while self.len < len {
             if self.len.is_multiple_of(page_len) && len - self.len >= page_len {
-                let of_defaults = || Arc::new(Branch::Page((0..page_len).map(|_| T::default()).collect()));
+                let of_defaults = || Arc::new(PageNode::Page((0..page_len).map(|_| T::default()).collect()));
                 *self.last_page().0 = page.get_or_insert_with(of_defaults).clone();
                 self.len += page_len;
             } else {
@@ -188,11 +188,11 @@ impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
                 let at = *next;
                 *next += 1;
                 match *branch {
-                    Branch::Inner(children) => match children.get(at) {
+                    PageNode::Inner(children) => match children.get(at) {
                         Some(child) => stack.push((child, 0)),
                         None => drop(stack.pop()),
                     },
-                    Branch::Page(values) => match values.get(at) {
+                    PageNode::Page(values) => match values.get(at) {
                         Some(value) => return Some(value),
                         None => drop(stack.pop()),
                     },
@@ -209,15 +209,15 @@ impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
         at >> (Self::PAGE_BITS + FANOUT_BITS * level) & (FANOUT - 1)
     }
 
-    fn empty_branch(level: u32) -> Branch<T> {
+    fn empty_branch(level: u32) -> PageNode<T> {
         if level == 0 {
-            Branch::Page(Vec::with_capacity(1 << Self::PAGE_BITS))
+            PageNode::Page(Vec::with_capacity(1 << Self::PAGE_BITS))
         } else {
-            Branch::Inner(Vec::with_capacity(FANOUT))
+            PageNode::Inner(Vec::with_capacity(FANOUT))
         }
     }
 
-    fn unshare<'a>(branch: &'a mut Arc<Branch<T>>, copied_bytes: &mut u64) -> &'a mut Branch<T> {
+    fn unshare<'a>(branch: &'a mut Arc<PageNode<T>>, copied_bytes: &mut u64) -> &'a mut PageNode<T> {
         let before = Arc::as_ptr(branch);
         let own = Arc::make_mut(branch);
         if !std::ptr::eq(before, own) {
@@ -228,7 +228,7 @@ impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
 }
 
 /// With the same room: cloning a Vec drops what is spare, and the page about to be written would grow by doubling.
-impl<T: Clone> Clone for Branch<T> {
+impl<T: Clone> Clone for PageNode<T> {
     fn clone(&self) -> Self {
         fn copy<U: Clone>(from: &Vec<U>) -> Vec<U> {
             let mut to = Vec::with_capacity(from.capacity());
@@ -242,7 +242,7 @@ impl<T: Clone> Clone for Branch<T> {
     }
 }
 
-impl<T> Branch<T> {
+impl<T> PageNode<T> {
     fn bytes(&self) -> u64 {
         let bytes = match self {
             Self::Inner(children) => size_of_val(children.as_slice()),
@@ -293,12 +293,12 @@ mod tests {
         let mut tree: PageTree<u64> = PageTree::default();
         tree.push(7);
         *tree.get_or_grow(5_000_000) = 8;
-        let Branch::Inner(children) = &*tree.root else { panic!("it is high") };
-        let shared = |branch: &Arc<Branch<u64>>| match &**branch {
-            Branch::Inner(pages) => pages.windows(2).filter(|pair| Arc::ptr_eq(&pair[0], &pair[1])).count(),
-            Branch::Page(_) => 0,
+        let PageNode::Inner(children) = &*tree.root else { panic!("it is high") };
+        let shared = |branch: &Arc<PageNode<u64>>| match &**branch {
+            PageNode::Inner(pages) => pages.windows(2).filter(|pair| Arc::ptr_eq(&pair[0], &pair[1])).count(),
+            PageNode::Page(_) => 0,
         };
-        let Branch::Inner(below) = &*children[1] else { panic!("it is higher") };
+        let PageNode::Inner(below) = &*children[1] else { panic!("it is higher") };
         assert_eq!(shared(&below[0]), FANOUT - 1);
         let untouched = tree.clone();
         *tree.get_mut(3_000_000).unwrap() = 9;

@@ -18,12 +18,12 @@ struct Chunk {
 
 /// A list; its slots live in [`Postings`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct List {
+pub struct PostingList {
     head: Option<ChunkSlot>,
     len: u32,
 }
 
-impl List {
+impl PostingList {
     /// How many slots it has.
     pub fn len(&self) -> usize {
         self.len as usize
@@ -43,7 +43,7 @@ pub struct Postings {
 
 impl Postings {
     /// Adds a slot.
-    pub fn push(&mut self, list: &mut List, slot: u32) {
+    pub fn push(&mut self, list: &mut PostingList, slot: u32) {
         list.len += 1;
         if let Some(head) = list.head {
             let chunk = self.chunks.get_mut(head).expect("a list's chunk exists");
@@ -59,7 +59,7 @@ impl Postings {
     }
 
     /// Takes a slot out, in time proportional to the list's length; false when it is not there.
-    pub fn remove(&mut self, list: &mut List, slot: u32) -> bool {
+    pub fn remove(&mut self, list: &mut PostingList, slot: u32) -> bool {
         let Some((chunk, at)) = self.find(list, slot) else { return false };
         let last = self.pop(list).expect("a list with a slot is not empty");
         if last != slot {
@@ -69,7 +69,7 @@ impl Postings {
     }
 
     /// Keeps only the slots that `keep` says, in time proportional to the list's length.
-    pub fn retain(&mut self, list: &mut List, keep: impl Fn(u32) -> bool) {
+    pub fn retain(&mut self, list: &mut PostingList, keep: impl Fn(u32) -> bool) {
         let kept: Vec<u32> = self.iter(list).filter(|slot| keep(*slot)).collect();
         self.clear(list);
         for slot in kept {
@@ -78,7 +78,7 @@ impl Postings {
     }
 
     /// Takes all slots out.
-    pub fn clear(&mut self, list: &mut List) {
+    pub fn clear(&mut self, list: &mut PostingList) {
         while let Some(head) = list.head {
             list.head = self.chunks.remove(head).expect("a list's chunk exists").next;
         }
@@ -86,7 +86,7 @@ impl Postings {
     }
 
     /// The slots, in no stated order.
-    pub fn iter(&self, list: &List) -> impl Iterator<Item = u32> {
+    pub fn iter(&self, list: &PostingList) -> impl Iterator<Item = u32> {
         let mut chunk = list.head;
         std::iter::from_fn(move || {
             let here = self.chunks.get(chunk?)?;
@@ -102,7 +102,7 @@ impl Postings {
         self.chunks.copied_bytes()
     }
 
-    fn find(&self, list: &List, slot: u32) -> Option<(ChunkSlot, usize)> {
+    fn find(&self, list: &PostingList, slot: u32) -> Option<(ChunkSlot, usize)> {
         let mut chunk = list.head;
         while let Some(here) = chunk {
             let c = self.chunks.get(here).expect("a list's chunk exists");
@@ -114,7 +114,7 @@ impl Postings {
         None
     }
 
-    fn pop(&mut self, list: &mut List) -> Option<u32> {
+    fn pop(&mut self, list: &mut PostingList) -> Option<u32> {
         let head = list.head?;
         let chunk = self.chunks.get_mut(head).expect("a list's chunk exists");
         chunk.len -= 1;
@@ -139,7 +139,7 @@ mod tests {
         #[test]
         fn lists_behave_like_sets(ops in prop::collection::vec((0..3_u8, 0..2_usize, 0..200_u32), 1..1000)) {
             let mut postings = Postings::default();
-            let mut lists = [List::default(); 2];
+            let mut lists = [PostingList::default(); 2];
             let mut sets = [BTreeSet::new(), BTreeSet::new()];
             for (op, which, slot) in ops {
                 let (list, set) = (&mut lists[which], &mut sets[which]);

@@ -6,7 +6,7 @@ use minicbor::{Decode, Decoder, Encode, Encoder, decode as de, encode as en};
 
 use crate::{
     alloc::TaskResult,
-    codec::{Buffer, encoded, plain::Plain},
+    codec::{Buffer, byte_reader::ByteReader, encoded},
     time::Timestamp,
 };
 
@@ -21,12 +21,12 @@ const NO_RESULTS: &[u8] = &[0x80];
 const NUMBER: u8 = 0;
 
 impl TaskResults {
-    pub(super) fn new(results: &[TaskResult], seen_at: Option<Timestamp>) -> Self {
-        if results.is_empty() && seen_at.is_none() {
+    pub(super) fn new(results: &[TaskResult], observed_at: Option<Timestamp>) -> Self {
+        if results.is_empty() && observed_at.is_none() {
             return Self::default();
         }
         let write = |buffer: &mut Buffer| {
-            if let Some(at) = seen_at {
+            if let Some(at) = observed_at {
                 minicbor::encode(at, &mut *buffer).expect("encoding to memory does not fail");
             }
             minicbor::encode(results, buffer).expect("encoding to memory does not fail");
@@ -35,7 +35,7 @@ impl TaskResults {
     }
 
     /// Reads a list that has any, in the form that is written; none of another.
-    pub(super) fn read_plain(from: &mut Plain<'_>) -> Option<Self> {
+    pub(super) fn read_plain(from: &mut ByteReader<'_>) -> Option<Self> {
         let list = from.rest();
         let len = from.array()?;
         for _ in 0..len {
@@ -74,11 +74,11 @@ impl TaskResults {
     }
 
     /// When its agent saw its end, by a clock that was ahead of the leader's; none otherwise. Decodes nothing else.
-    pub fn seen_at(&self) -> Option<Timestamp> {
+    pub fn observed_at(&self) -> Option<Timestamp> {
         self.parts().0
     }
 
-    /// Reads them.
+    /// Decodes the results of all tasks.
     pub fn decode(&self) -> Vec<TaskResult> {
         minicbor::decode(self.parts().1).expect("what was encoded here can be decoded")
     }
@@ -105,7 +105,7 @@ impl<C> Encode<C> for TaskResults {
 /// From the list alone. Kept in the shortest form, so that equal results are equal bytes whoever wrote them.
 impl<'b, C> Decode<'b, C> for TaskResults {
     fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, de::Error> {
-        let mut from = Plain::new(&d.input()[d.position()..]);
+        let mut from = ByteReader::new(&d.input()[d.position()..]);
         if let Some(results) = Self::read_plain(&mut from) {
             d.set_position(d.input().len() - from.rest().len());
             return Ok(results);
@@ -136,15 +136,18 @@ mod tests {
     #[test]
     fn they_are_read_as_they_were_and_written_as_a_list() {
         for results in [vec![], vec![result(0)], vec![result(1), result(-1)]] {
-            for seen_at in [None, Some(0), Some(23), Some(24), Some(1 << 40), Some(u64::MAX)] {
-                let seen_at = seen_at.map(Timestamp);
-                let kept = TaskResults::new(&results, seen_at);
+            for observed_at in [None, Some(0), Some(23), Some(24), Some(1 << 40), Some(u64::MAX)] {
+                let observed_at = observed_at.map(Timestamp);
+                let kept = TaskResults::new(&results, observed_at);
                 assert_eq!((kept.decode(), kept.is_empty()), (results.clone(), results.is_empty()));
-                assert_eq!((kept.seen_at(), kept.is_nothing()), (seen_at, kept == TaskResults::default()));
+                assert_eq!(
+                    (kept.observed_at(), kept.is_nothing()),
+                    (observed_at, kept == TaskResults::default())
+                );
                 let bytes = minicbor::to_vec(&kept).expect("memory takes it");
                 assert_eq!(bytes, minicbor::to_vec(&results).expect("memory takes it"));
                 let read: TaskResults = minicbor::decode(&bytes).expect("it is read");
-                assert_eq!(seen_at.map_or(read.clone(), |at| read.seen(at)), kept);
+                assert_eq!(observed_at.map_or(read.clone(), |at| read.seen(at)), kept);
             }
         }
     }

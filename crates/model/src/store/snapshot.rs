@@ -1,8 +1,8 @@
 //! A store on disk: streamed record by record, versioned, and checked by a sum of its bytes and the hash of what is read back.
 
 mod builder;
-mod input;
-mod parts;
+mod hashed_reader;
+mod partial_restore;
 
 use std::{
     io::{self, Read, Write},
@@ -32,9 +32,9 @@ use crate::{
     variable::Variable,
 };
 
-use builder::Builder;
-use input::Input;
-pub(super) use parts::Parts;
+use builder::StoreBuilder;
+use hashed_reader::HashedReader;
+pub(super) use partial_restore::PartialRestore;
 
 const MAGIC: &[u8; 8] = b"BERTHSTO";
 /// The format that [`write`] writes; it counts every change of a record. All before it are read.
@@ -90,7 +90,7 @@ impl From<io::Error> for SnapshotError {
 }
 
 #[derive(Encode, Decode)]
-enum Record {
+enum SnapshotRecord {
     /// Index, time, last index granted, where the state was last restored.
     #[n(0)]
     Header(#[n(0)] Index, #[n(1)] Timestamp, #[n(2)] Index, #[n(3)] Index),
@@ -179,7 +179,7 @@ enum Record {
     ),
 }
 
-impl Record {
+impl SnapshotRecord {
     /// What it reports, for errors.
     fn kind(&self) -> String {
         match self {
@@ -217,7 +217,7 @@ impl Record {
 /// # Errors
 /// When writing fails.
 pub fn write(store: &Store, out: &mut impl Write) -> io::Result<()> {
-    let out = &mut Summed { inner: out, sum: Xxh3::new() };
+    let out = &mut HashedWriter { inner: out, sum: Xxh3::new() };
     out.write_all(MAGIC)?;
     let format = u16::from(store.version).clamp(FORMAT_VERSION_MIN, FORMAT_VERSION);
     out.write_all(&format.to_be_bytes())?;
@@ -231,81 +231,81 @@ pub fn write(store: &Store, out: &mut impl Write) -> io::Result<()> {
 /// # Errors
 /// When writing fails.
 pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
-    let mut put = |record: &Record| write_record(record, out);
-    put(&Record::Header(store.index, store.at, store.granted, store.restored_at))?;
-    put(&Record::Cluster(store.cluster.clone()))?;
-    put(&Record::SchedulerConfig(store.scheduler_config.clone()))?;
+    let mut put = |record: &SnapshotRecord| write_record(record, out);
+    put(&SnapshotRecord::Header(store.index, store.at, store.granted, store.restored_at))?;
+    put(&SnapshotRecord::Cluster(store.cluster.clone()))?;
+    put(&SnapshotRecord::SchedulerConfig(store.scheduler_config.clone()))?;
     for record in store.namespaces.records() {
-        put(&Record::Namespace(record))?;
+        put(&SnapshotRecord::Namespace(record))?;
     }
     for record in store.quotas.records() {
-        put(&Record::Quota(record))?;
+        put(&SnapshotRecord::Quota(record))?;
     }
     for row in store.node_pools.iter() {
-        put(&Record::NodePool(row.clone()))?;
+        put(&SnapshotRecord::NodePool(row.clone()))?;
     }
     for policy in store.acl.policies() {
-        put(&Record::AclPolicy(Box::new(AclPolicy::clone(policy))))?;
+        put(&SnapshotRecord::AclPolicy(Box::new(AclPolicy::clone(policy))))?;
     }
     for role in store.acl.roles() {
-        put(&Record::AclRole(Box::new(AclRole::clone(role))))?;
+        put(&SnapshotRecord::AclRole(Box::new(AclRole::clone(role))))?;
     }
     for token in store.acl.tokens(..) {
-        put(&Record::AclToken(Box::new(AclToken::clone(token))))?;
+        put(&SnapshotRecord::AclToken(Box::new(AclToken::clone(token))))?;
     }
     for revoked in store.acl.revoked_tokens() {
-        put(&Record::RevokedToken(revoked.clone()))?;
+        put(&SnapshotRecord::RevokedToken(revoked.clone()))?;
     }
     for token in store.acl.one_time_tokens() {
-        put(&Record::OneTimeToken(Box::new(OneTimeToken::clone(token))))?;
+        put(&SnapshotRecord::OneTimeToken(Box::new(OneTimeToken::clone(token))))?;
     }
     for token in store.acl.joins().tokens() {
-        put(&Record::JoinToken(Box::new(JoinToken::clone(token))))?;
+        put(&SnapshotRecord::JoinToken(Box::new(JoinToken::clone(token))))?;
     }
     for revoked in store.acl.joins().revoked() {
-        put(&Record::RevokedNode(revoked))?;
+        put(&SnapshotRecord::RevokedNode(revoked))?;
     }
     for revoked in store.acl.joins().revoked_servers() {
-        put(&Record::RevokedServer(revoked))?;
+        put(&SnapshotRecord::RevokedServer(revoked))?;
     }
     for key in store.keyring.keys() {
-        put(&Record::RootKey(Box::new(RootKey::clone(key))))?;
+        put(&SnapshotRecord::RootKey(Box::new(RootKey::clone(key))))?;
     }
     for retired in store.keyring.retired() {
-        put(&Record::RetiredKek(retired))?;
+        put(&SnapshotRecord::RetiredKek(retired))?;
     }
     for variable in store.variables.iter() {
-        put(&Record::Variable(variable.clone()))?;
+        put(&SnapshotRecord::Variable(variable.clone()))?;
     }
     for record in store.nodes.records() {
-        put(&Record::Node(Box::new(record)))?;
+        put(&SnapshotRecord::Node(Box::new(record)))?;
     }
     for (_, row) in store.jobs.iter() {
         for version in &*row.versions {
-            put(&Record::JobVersion(Box::new(version.clone())))?;
+            put(&SnapshotRecord::JobVersion(Box::new(version.clone())))?;
         }
         for event in row.scalings.iter().flat_map(|events| &**events) {
-            put(&Record::Scaling(Box::new(event.clone())))?;
+            put(&SnapshotRecord::Scaling(Box::new(event.clone())))?;
         }
-        put(&Record::Job(Box::new(JobRecord::of(row))))?;
+        put(&SnapshotRecord::Job(Box::new(JobRecord::of(row))))?;
     }
     for (slot, row) in store.allocs.iter() {
         let record = alloc_record(store, slot, row);
-        put(&Record::Alloc(
+        put(&SnapshotRecord::Alloc(
             store.jobs.row(row.job).expect("its job is there").key.clone(),
             Box::new(record),
         ))?;
     }
     for (_, eval) in store.evals.iter() {
-        put(&Record::Eval(eval.clone()))?;
+        put(&SnapshotRecord::Eval(eval.clone()))?;
     }
     for deployment in store.deployments.iter() {
-        put(&Record::Deployment(Box::new(Deployment::clone(deployment))))?;
+        put(&SnapshotRecord::Deployment(Box::new(Deployment::clone(deployment))))?;
     }
     let (hash, deployments) = (store.hash(), Some(store.deployments.modify_index));
     let acl = [store.acl.modify_index, store.acl.bootstrapped_at];
     let secrets = [store.keyring.modify_index, store.variables.modify_index];
-    put(&Record::End(
+    put(&SnapshotRecord::End(
         store.table_indexes(),
         (hash >> 64) as u64,
         hash as u64,
@@ -322,7 +322,7 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
 /// # Errors
 /// When reading fails, or what is read is not a whole and undamaged snapshot.
 pub fn read(from: &mut impl Read) -> Result<Store, SnapshotError> {
-    read_with(Builder::default(), from)
+    read_with(StoreBuilder::default(), from)
 }
 
 /// Reads a snapshot back as [`read`] does, without keeping it: its index, and the hash of what [`read`] would return. It takes a
@@ -331,12 +331,12 @@ pub fn read(from: &mut impl Read) -> Result<Store, SnapshotError> {
 /// # Errors
 /// As [`read`]. Of an ended allocation that is there twice only the hash tells.
 pub fn read_hash(from: &mut impl Read) -> Result<(Index, u128), SnapshotError> {
-    let store = read_with(Builder::that_only_hashes(), from)?;
+    let store = read_with(StoreBuilder::that_only_hashes(), from)?;
     Ok((store.index, store.hash()))
 }
 
-fn read_with(builder: Builder, from: &mut impl Read) -> Result<Store, SnapshotError> {
-    let from = &mut Input::new(from);
+fn read_with(builder: StoreBuilder, from: &mut impl Read) -> Result<Store, SnapshotError> {
+    let from = &mut HashedReader::new(from);
     if from.take(MAGIC.len())? != MAGIC {
         return Err(SnapshotError::Magic);
     }
@@ -354,12 +354,12 @@ fn read_with(builder: Builder, from: &mut impl Read) -> Result<Store, SnapshotEr
 }
 
 /// Sums up what passes through.
-struct Summed<'a, T> {
+struct HashedWriter<'a, T> {
     inner: &'a mut T,
     sum: Xxh3,
 }
 
-impl<T: Write> Write for Summed<'_, T> {
+impl<T: Write> Write for HashedWriter<'_, T> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.inner.write(bytes)?;
         self.sum.update(&bytes[..written]);
@@ -371,7 +371,10 @@ impl<T: Write> Write for Summed<'_, T> {
     }
 }
 
-fn read_records(mut builder: Builder, from: &mut Input<impl Read>) -> Result<Store, SnapshotError> {
+fn read_records(
+    mut builder: StoreBuilder,
+    from: &mut HashedReader<impl Read>,
+) -> Result<Store, SnapshotError> {
     loop {
         let len = record_bytes(from.take_array()?)?;
         if let Some(store) = builder.read(from.take(len)?)? {
@@ -380,7 +383,7 @@ fn read_records(mut builder: Builder, from: &mut Input<impl Read>) -> Result<Sto
     }
 }
 
-fn write_record(record: &Record, out: &mut impl Write) -> io::Result<()> {
+fn write_record(record: &SnapshotRecord, out: &mut impl Write) -> io::Result<()> {
     let encode = |buffer: &mut Buffer| {
         minicbor::encode(record, buffer).expect("encoding to memory does not fail");
     };

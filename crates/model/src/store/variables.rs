@@ -16,22 +16,22 @@ pub struct Variables {
     rows: OrdMap<VariableKey, Arc<Variable>>,
     by_root_key: OrdSet<(RootKeyId, VariableKey)>,
     of_root_key: OrdMap<RootKeyId, usize>,
-    of_namespace: OrdMap<Arc<str>, VariablesHeld>,
-    all: VariablesHeld,
+    of_namespace: OrdMap<Arc<str>, VariableTotals>,
+    all: VariableTotals,
     digest: TableDigest,
     pub(super) modify_index: Index,
 }
 
 /// How many variables there are, and how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct VariablesHeld {
+pub struct VariableTotals {
     /// How many.
     pub count: usize,
     /// Bytes of their encrypted items.
     pub bytes: u64,
 }
 
-impl VariablesHeld {
+impl VariableTotals {
     fn add(&mut self, variable: &Variable) {
         self.count += 1;
         self.bytes += variable.sealed.len() as u64;
@@ -68,12 +68,12 @@ impl Variables {
     }
 
     /// How many there are.
-    pub fn held(&self) -> VariablesHeld {
+    pub fn held(&self) -> VariableTotals {
         self.all
     }
 
     /// How many a namespace has.
-    pub fn held_by(&self, namespace: &str) -> VariablesHeld {
+    pub fn held_by(&self, namespace: &str) -> VariableTotals {
         self.of_namespace.get(namespace).copied().unwrap_or_default()
     }
 
@@ -132,7 +132,7 @@ impl Variables {
         Some(old)
     }
 
-    /// They take the place of others: whoever follows looks at them again. Where neither has any nothing is written, as before
+    /// They replace others: whoever follows looks at them again. Where neither has any nothing is written, as before
     /// there were variables.
     pub(super) fn restored_at(&mut self, index: Index, before: &Self) {
         if self.modify_index.max(before.modify_index) != Index(0) {

@@ -17,9 +17,9 @@ use berth_model::{
         AllocHealth, DeploymentGroup, DeploymentStatus, NewDeployment, PromoteDeployment, SetDeployment,
     },
     device::{DeviceGrant, DeviceInstance, NodeDevice},
-    eval::{Eval, EvalStatus, Funnel, GroupFailure, Queued, Trigger},
+    eval::{Eval, EvalStatus, Funnel, GroupFailure, QueuedAllocs, Trigger},
     job::JobType,
-    join::{Join, JoinToken, Joined},
+    join::{Join, JoinToken, JoinedNode},
     keyring::{ChangeKeyring, RootKey, RootKeyState, WrappedKey},
     namespace::Namespace,
     node::{Node, NodeStatus},
@@ -28,7 +28,7 @@ use berth_model::{
     resources::Resources,
     scaling::ScalingEvent,
     scheduling::{Algorithm, PoolConfig, Preemption, SchedulerConfig},
-    variable::{ChangeVariable, Rekeyed, Variable, VariableKey},
+    variable::{ChangeVariable, RekeyedVariable, Variable, VariableKey},
 };
 
 use super::job::{job, kept, labels, text};
@@ -104,7 +104,7 @@ pub fn commands() -> Vec<Command> {
             drain: Some(NewDrain {
                 deadline: Some(Timestamp(9_000_000)),
                 ignore_system: true,
-                asked_ns: 3_600_000_000_000,
+                requested_ns: 3_600_000_000_000,
             }),
             eligible: false,
             meta: labels("drain"),
@@ -154,7 +154,7 @@ pub fn commands() -> Vec<Command> {
         variable(ChangeVariable::Put(Box::new(sealed("a/b", 2)), None)),
         variable(ChangeVariable::Put(Box::new(sealed("unused", 2)), None)),
         put_root_key(3, Some(2), true),
-        variable(ChangeVariable::Rekey(vec![Rekeyed {
+        variable(ChangeVariable::Rekey(vec![RekeyedVariable {
             key: VariableKey::new("default", "a/b"),
             modify_index: Index(58),
             root_key: RootKeyId(3),
@@ -290,8 +290,8 @@ fn join_token(secret: u8, node: Option<NodeId>) -> JoinToken {
     }
 }
 
-fn joined() -> Joined {
-    Joined { node: NodeId(77), key: SecretHash([8; 32]) }
+fn joined() -> JoinedNode {
+    JoinedNode { node: NodeId(77), key: SecretHash([8; 32]) }
 }
 
 fn key() -> JobKey {
@@ -396,7 +396,7 @@ fn placement(id: u128, after: Option<u128>) -> Placement {
 fn plan(eval: EvalId, placements: Vec<Placement>, outcome: Option<EvalOutcome>) -> PlanRecord {
     let after = placements.iter().flat_map(|placement| &placement.after);
     let stops =
-        after.map(|alloc| Stop { alloc: *alloc, reason: StopReason::Preempted, seen_at: None }).collect();
+        after.map(|alloc| Stop { alloc: *alloc, reason: StopReason::Preempted, observed_at: None }).collect();
     PlanRecord {
         eval,
         job: key(),
@@ -496,7 +496,7 @@ fn eval() -> Eval {
         previous: Some(EvalId(1)),
         blocked: Some(EvalId(3)),
         failures: vec![failure()].into(),
-        queued: Queued::of(&vec![failure()].into()),
+        queued: QueuedAllocs::of(&vec![failure()].into()),
         created_at: Timestamp(1),
         modified_at: Timestamp(2),
         create_index: Index(3),
@@ -517,8 +517,8 @@ fn end(alloc: u128) -> AllocEnd {
         finished_at: Timestamp(200),
         message: text("out of memory"),
     };
-    let seen_at = Some(Timestamp(1 << 50));
-    AllocEnd { alloc: AllocId(alloc), status: ClientStatus::Failed, tasks: vec![result], seen_at }
+    let observed_at = Some(Timestamp(1 << 50));
+    AllocEnd { alloc: AllocId(alloc), status: ClientStatus::Failed, tasks: vec![result], observed_at }
 }
 
 fn collect() -> Collect {

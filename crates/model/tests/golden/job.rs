@@ -8,10 +8,10 @@ use berth_model::{
     device::DeviceAsk,
     job::{
         Artifact, ChangeMode, ChangeScript, Check, CheckKind, CheckRestart, DelayFunction, Disconnect,
-        EphemeralDisk, Group, HealthCheck, Hook, Identity, Job, JobType, Kept, Lifecycle, LogConfig, Migrate,
-        Network, Parameterized, PayloadRule, Periodic, Port, Reconcile, ReschedulePolicy, RestartMode,
-        RestartPolicy, Scaling, Secret, Service, Task, TaskResources, Template, Update, Volume, VolumeMount,
-        Wait,
+        EphemeralDisk, Group, HealthCheck, Hook, Identity, IgnoredSettings, Job, JobType, Lifecycle,
+        LogConfig, Migrate, Network, Parameterized, PayloadRule, Periodic, Port, Reconcile, ReschedulePolicy,
+        RestartMode, RestartPolicy, Scaling, Secret, Service, Task, TaskResources, Template, Update, Volume,
+        VolumeMount, Wait,
     },
     value::Value,
 };
@@ -25,7 +25,7 @@ pub fn labels(label: &str) -> BTreeMap<String, String> {
 }
 
 /// A value of every kind.
-pub fn kept() -> Kept {
+pub fn kept() -> IgnoredSettings {
     let map = [("inner", Value::String(text("s")))].into_iter().collect();
     let list = vec![Value::Null, Value::Bool(true), Value::Int(-7), Value::Float(0.5), Value::Map(map)];
     [(text("kept"), Value::List(list))].into()
@@ -175,7 +175,7 @@ fn group() -> Group {
         scaling: Some(Box::new(scaling())),
         max_run_duration: Some(seconds(3600)),
         kept: kept(),
-        shares_room: true,
+        shares_resources: true,
     }
 }
 

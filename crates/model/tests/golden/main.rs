@@ -64,7 +64,7 @@ fn as_told_by_older(mut entry: Entry) -> Entry {
         reschedules.for_each(|reschedule| reschedule.of = None);
     }
     if let Command::RegisterJob(register) = &mut entry.commands[0] {
-        Arc::make_mut(&mut register.job).groups.iter_mut().for_each(|group| group.shares_room = false);
+        Arc::make_mut(&mut register.job).groups.iter_mut().for_each(|group| group.shares_resources = false);
     }
     entry
 }

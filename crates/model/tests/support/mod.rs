@@ -10,7 +10,7 @@ use berth_model::{
         Collect, Command, DeregisterJob, Entry, EvalOutcome, Outcome, PlanRecord, RegisterJob, ScaleJob,
     },
     eval::EvalStatus,
-    event::{Applied, Event},
+    event::{AppliedEntry, StateChange},
     job::{Group, Job, JobType, Network, Port, Task, TaskResources},
     node::{Node, NodeStatus},
     resources::Resources,
@@ -24,7 +24,7 @@ pub struct World {
     pub index: u64,
     ids: u128,
     /// What the last entry changed.
-    pub events: Vec<Event>,
+    pub events: Vec<StateChange>,
 }
 
 impl World {
@@ -46,7 +46,7 @@ impl World {
         let entry = Entry::new(Index(self.index), Timestamp(self.index * 1_000), commands);
         let read = Entry::decode(&entry.encode()).expect("it was just encoded");
         assert_eq!(read, entry);
-        let Applied { outcomes, events, .. } = self.store.apply(read);
+        let AppliedEntry { outcomes, events, .. } = self.store.apply(read);
         self.events = events;
         outcomes
     }
@@ -154,11 +154,11 @@ pub fn scaling(job: &str, count: Option<(u32, EvalId)>) -> Command {
 }
 
 pub fn end(alloc: u128, status: ClientStatus) -> Command {
-    Command::EndAllocs(vec![AllocEnd { alloc: AllocId(alloc), status, tasks: vec![], seen_at: None }])
+    Command::EndAllocs(vec![AllocEnd { alloc: AllocId(alloc), status, tasks: vec![], observed_at: None }])
 }
 
 pub fn stop(alloc: u128, reason: StopReason) -> Stop {
-    Stop { alloc: AllocId(alloc), reason, seen_at: None }
+    Stop { alloc: AllocId(alloc), reason, observed_at: None }
 }
 
 pub fn key(id: &str) -> JobKey {

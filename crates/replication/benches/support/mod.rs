@@ -8,9 +8,9 @@ use std::{
 };
 
 use berth_replication::{
-    Cluster, Config, Peer, Replication, SEGMENT_BYTES, Start,
+    ClusterConfig, Config, Peer, Replication, SEGMENT_BYTES, Start,
     disk::RealDisk,
-    peer::{Channel, Dial, From, PeerAddress, Peers, Service},
+    peer::{Dial, PeerAddress, PeerChannel, PeerIdentity, Peers, Service},
 };
 use bytes::Bytes;
 use futures_util::{future::BoxFuture, sink, stream};
@@ -23,7 +23,7 @@ use crate::support::Recorder;
 struct Wires(Arc<Mutex<BTreeMap<String, Peers>>>);
 
 /// The two ends of a channel. What is sent is bounded by those who send.
-fn channel() -> (Channel, Channel) {
+fn channel() -> (PeerChannel, PeerChannel) {
     let (to_there, from_here) = mpsc::unbounded_channel::<Bytes>();
     let (to_here, from_there) = mpsc::unbounded_channel::<Bytes>();
     let ends = |to: mpsc::UnboundedSender<Bytes>, from: mpsc::UnboundedReceiver<Bytes>| {
@@ -32,13 +32,13 @@ fn channel() -> (Channel, Channel) {
             Ok(to)
         });
         let incoming = stream::unfold(from, |mut from| async { Some((Ok(from.recv().await?), from)) });
-        Channel::new(outgoing, incoming)
+        PeerChannel::new(outgoing, incoming)
     };
     (ends(to_there, from_there), ends(to_here, from_here))
 }
 
 impl Dial for Wires {
-    fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<Channel>> {
+    fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<PeerChannel>> {
         let there = self.0.lock().unwrap().get(&to.0).cloned();
         let dialed = there.ok_or_else(|| io::ErrorKind::ConnectionRefused.into()).map(|there| {
             let (here, theirs) = channel();
@@ -53,11 +53,11 @@ impl Dial for Wires {
 struct Nothing;
 
 impl Service for Nothing {
-    fn request(&self, _: From, _: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
+    fn request(&self, _: PeerIdentity, _: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
         Box::pin(std::future::ready(Err("nothing is answered".to_owned())))
     }
 
-    fn message(&self, _: From, _: Bytes) {}
+    fn message(&self, _: PeerIdentity, _: Bytes) {}
 }
 
 /// So many servers with their logs below `dir`, the first of which leads; all of them vote.
@@ -69,7 +69,7 @@ pub async fn servers(dir: &Path, count: u64) -> Vec<Replication> {
         let peers: Peers = Peers::new(id, Arc::new(wires.clone()), Arc::new(Nothing));
         wires.0.lock().unwrap().insert(peer(id).address, peers.clone());
         let start = if id == 1 { Start::Found } else { Start::Wait };
-        let cluster = Cluster { peers, own: peer(id), start };
+        let cluster = ClusterConfig { peers, own: peer(id), start };
         let config = Config { server_id: id, ..Config::new(dir.join(id.to_string()), "bench") };
         let (disk, seen) = (Arc::new(RealDisk), Arc::new(Recorder::default()));
         let opened = Replication::open_in(disk, SEGMENT_BYTES, config, seen, cluster).await;

@@ -19,7 +19,7 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Keeps others from a directory until it is dropped.
-pub type Hold = Box<dyn Send + Sync>;
+pub type LockHold = Box<dyn Send + Sync>;
 
 /// Somebody else holds a directory.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct InUse {
 
 /// Holds a directory for as long as it lives.
 pub(crate) struct DirLock {
-    _hold: Hold,
+    _hold: LockHold,
     /// Dropped after the hold, as the order of fields says.
     _released: oneshot::Sender<()>,
 }
@@ -40,7 +40,7 @@ pub(crate) struct DirLock {
 pub(crate) struct Released(oneshot::Receiver<()>);
 
 impl Released {
-    /// Waits for that.
+    /// Waits until the directory is released.
     pub async fn wait(self) {
         // Nothing is ever sent; the end of the sender is the message.
         self.0.await.ok();
@@ -49,7 +49,7 @@ impl Released {
 
 impl DirLock {
     /// Tells of the end of a hold.
-    pub fn new(hold: Hold) -> (Self, Released) {
+    pub fn new(hold: LockHold) -> (Self, Released) {
         let (sender, receiver) = oneshot::channel();
         (Self { _hold: hold, _released: sender }, Released(receiver))
     }
@@ -57,7 +57,7 @@ impl DirLock {
 
 /// Holds `dir` and writes this process's id where the next one will look for it. The operating system lets go of it when
 /// the process ends in any way.
-pub(super) fn hold(dir: &Path) -> io::Result<Result<Hold, InUse>> {
+pub(super) fn hold(dir: &Path) -> io::Result<Result<LockHold, InUse>> {
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create(true).truncate(false);
     let mut file = real::open_file(options, &dir.join("lock"))?;

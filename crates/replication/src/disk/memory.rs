@@ -11,19 +11,19 @@ use std::{
     time::Duration,
 };
 
-use super::{Begun, Disk, DiskFile, DiskSpace, Hold, InUse};
+use super::{Disk, DiskFile, DiskSpace, InUse, LockHold, PreparedFile};
 
 const SECTOR_BYTES: usize = 512;
-/// How often a write that finds no room is tried again.
+/// How often a write that finds no space is tried again.
 const ROOM_RETRY: Duration = Duration::from_millis(5);
 
-type Names = BTreeMap<PathBuf, Arc<Mutex<Content>>>;
+type Names = BTreeMap<PathBuf, Arc<Mutex<FileContent>>>;
 
 #[derive(Clone, Default)]
-struct Content {
+struct FileContent {
     now: Vec<u8>,
     synced: Vec<u8>,
-    /// Bytes of it that take up room; a hole follows.
+    /// Bytes of it that take up space; a hole follows.
     written: usize,
 }
 
@@ -40,7 +40,7 @@ pub struct MemoryDisk {
 
 #[derive(Clone)]
 enum NameChange {
-    Put(PathBuf, Arc<Mutex<Content>>),
+    Put(PathBuf, Arc<Mutex<FileContent>>),
     Rename(PathBuf, PathBuf),
     Remove(PathBuf),
 }
@@ -116,7 +116,7 @@ impl MemoryDisk {
                 }
             }
             let written = content.written.min(found.len());
-            let content = Content { now: found.clone(), synced: found, written };
+            let content = FileContent { now: found.clone(), synced: found, written };
             names.insert(path.clone(), Arc::new(Mutex::new(content)));
         }
         Self::of(names)
@@ -132,7 +132,7 @@ impl MemoryDisk {
 
     /// A copy that shares nothing, with all paths moved from one directory to another.
     pub fn moved(&self, from: &Path, to: &Path) -> Self {
-        let moved = |(path, content): (&PathBuf, &Arc<Mutex<Content>>)| {
+        let moved = |(path, content): (&PathBuf, &Arc<Mutex<FileContent>>)| {
             let path = to.join(path.strip_prefix(from).unwrap());
             (path, Arc::new(Mutex::new(content.lock().unwrap().clone())))
         };
@@ -157,7 +157,7 @@ impl MemoryDisk {
         self.names.lock().unwrap()
     }
 
-    fn content(&self, path: &Path) -> io::Result<Arc<Mutex<Content>>> {
+    fn content(&self, path: &Path) -> io::Result<Arc<Mutex<FileContent>>> {
         self.names().get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
@@ -171,7 +171,7 @@ impl MemoryDisk {
         self.unsynced.lock().unwrap().push(change);
     }
 
-    fn file(&self, content: Arc<Mutex<Content>>) -> Box<dyn DiskFile> {
+    fn file(&self, content: Arc<Mutex<FileContent>>) -> Box<dyn DiskFile> {
         let (names, faults) = (Arc::clone(&self.names), Arc::clone(&self.faults));
         Box::new(MemoryFile { content, names, faults })
     }
@@ -212,7 +212,7 @@ impl Disk for MemoryDisk {
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         self.faults.step()?;
-        let content = Arc::<Mutex<Content>>::default();
+        let content = Arc::<Mutex<FileContent>>::default();
         self.change(NameChange::Put(path.to_owned(), Arc::clone(&content)));
         Ok(self.file(content))
     }
@@ -266,14 +266,14 @@ impl Disk for MemoryDisk {
         Ok(DiskSpace { free: bytes_free(&self.names, &self.faults) as u64, total })
     }
 
-    fn hold(&self, _: &Path) -> io::Result<Result<Hold, InUse>> {
+    fn hold(&self, _: &Path) -> io::Result<Result<LockHold, InUse>> {
         if self.held.swap(true, Ordering::SeqCst) {
             return Ok(Err(InUse { by: Some(std::process::id()) }));
         }
-        Ok(Ok(Box::new(Held(Arc::clone(&self.held)))))
+        Ok(Ok(Box::new(DiskInUse(Arc::clone(&self.held)))))
     }
 
-    fn begin(&self, work: Begun) -> Option<Begun> {
+    fn begin(&self, work: PreparedFile) -> Option<PreparedFile> {
         let done = work();
         Some(Box::new(|| done))
     }
@@ -284,16 +284,16 @@ impl Disk for MemoryDisk {
 }
 
 /// That somebody uses the disk, until it is dropped.
-struct Held(Arc<AtomicBool>);
+struct DiskInUse(Arc<AtomicBool>);
 
-impl Drop for Held {
+impl Drop for DiskInUse {
     fn drop(&mut self) {
         self.0.store(false, Ordering::SeqCst);
     }
 }
 
 struct MemoryFile {
-    content: Arc<Mutex<Content>>,
+    content: Arc<Mutex<FileContent>>,
     names: Arc<Mutex<Names>>,
     faults: Arc<Faults>,
 }

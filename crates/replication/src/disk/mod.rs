@@ -13,7 +13,7 @@ use std::{
 };
 
 pub(crate) use lock::{DirLock, Released};
-pub use lock::{Hold, InUse};
+pub use lock::{InUse, LockHold};
 pub(crate) use patient::PatientDisk;
 pub use real::RealDisk;
 
@@ -40,16 +40,16 @@ pub trait Disk: Send + Sync + 'static {
     fn read_at(&self, path: &Path, offset: u64, bytes: usize) -> io::Result<Vec<u8>>;
     /// A file to be read from its beginning.
     fn stream(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
-    /// A new, empty file in the place of whatever was there.
+    /// A new, empty file in place of whatever was there.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
-    /// A file that takes up `bytes` on the disk, whatever is in it, in the place of whatever was there.
+    /// A file that takes up `bytes` on the disk, whatever is in it, in place of whatever was there.
     fn allocate(&self, path: &Path, bytes: u64) -> io::Result<()>;
     /// Gives a file a length: what is longer is cut, what is shorter ends in a hole, which reads as zeros and takes up nothing
     /// until it is written to.
     fn set_len(&self, path: &Path, bytes: u64) -> io::Result<()>;
     /// A file that is there, to be written.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
-    /// Takes the place of `to`; durable after [`Self::sync_dir`].
+    /// Replaces `to`; durable after [`Self::sync_dir`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Durable after [`Self::sync_dir`].
     fn remove(&self, path: &Path) -> io::Result<()>;
@@ -58,15 +58,15 @@ pub trait Disk: Send + Sync + 'static {
     /// Of the file system that a directory lies in.
     fn space(&self, dir: &Path) -> io::Result<DiskSpace>;
     /// Takes a directory for this process until the hold is dropped; it is let go of when the process ends in any way.
-    fn hold(&self, dir: &Path) -> io::Result<Result<Hold, InUse>>;
+    fn hold(&self, dir: &Path) -> io::Result<Result<LockHold, InUse>>;
     /// Begins work on this disk that nobody waits for yet; none when it cannot be begun.
-    fn begin(&self, work: Begun) -> Option<Begun>;
-    /// Waits a little, because a write has found no room and somebody may make some.
+    fn begin(&self, work: PreparedFile) -> Option<PreparedFile>;
+    /// Waits a little, because a write has found no space and somebody may make some.
     fn wait_for_room(&self);
 }
 
 /// Work on a disk: calling it carries it out, or waits for the end of what was begun elsewhere.
-pub type Begun = Box<dyn FnOnce() -> io::Result<()> + Send>;
+pub type PreparedFile = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
 /// Written at once where a file is filled with zeros.
 const ZEROS_BYTES: usize = 1 << 20;

@@ -1,5 +1,5 @@
-//! A disk whose writes wait for room. Every one of them can be repeated: it says what is to be where, whatever part of
-//! it is there already. A sync that finds no room fails as any other, because nobody knows what it left behind.
+//! A disk whose writes wait for space. Every one of them can be repeated: it says what is to be where, whatever part of
+//! it is there already. A sync that finds no space fails as any other, because nobody knows what it left behind.
 
 use std::{
     io::{self, Read},
@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Begun, Disk, DiskFile, DiskSpace, Hold, InUse};
+use super::{Disk, DiskFile, DiskSpace, InUse, LockHold, PreparedFile};
 use crate::space::Space;
 
 /// The log's disk.
@@ -84,11 +84,11 @@ impl Disk for PatientDisk {
         self.disk.space(dir)
     }
 
-    fn hold(&self, dir: &Path) -> io::Result<Result<Hold, InUse>> {
+    fn hold(&self, dir: &Path) -> io::Result<Result<LockHold, InUse>> {
         self.disk.hold(dir)
     }
 
-    fn begin(&self, work: Begun) -> Option<Begun> {
+    fn begin(&self, work: PreparedFile) -> Option<PreparedFile> {
         self.disk.begin(work)
     }
 

@@ -13,13 +13,13 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Begun, Disk, DiskFile, DiskSpace, Hold, InUse, lock};
+use super::{Disk, DiskFile, DiskSpace, InUse, LockHold, PreparedFile, lock};
 
 /// Of a directory: nobody else may enter it.
 const DIR_MODE: u32 = 0o700;
 /// Of a file: nobody else may read it.
 const FILE_MODE: u32 = 0o600;
-/// How often a write that finds no room is tried again.
+/// How often a write that finds no space is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// The disk that is there.
@@ -97,11 +97,11 @@ impl Disk for RealDisk {
         Ok(DiskSpace { free: bytes(found.f_bavail), total: bytes(found.f_blocks) })
     }
 
-    fn hold(&self, dir: &Path) -> io::Result<Result<Hold, InUse>> {
+    fn hold(&self, dir: &Path) -> io::Result<Result<LockHold, InUse>> {
         lock::hold(dir)
     }
 
-    fn begin(&self, work: Begun) -> Option<Begun> {
+    fn begin(&self, work: PreparedFile) -> Option<PreparedFile> {
         let thread = std::thread::Builder::new().name("log-spare".to_owned()).spawn(work).ok()?;
         Some(Box::new(|| thread.join().unwrap_or_else(|_| Err(io::Error::other("it has panicked")))))
     }

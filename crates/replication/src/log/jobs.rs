@@ -20,21 +20,21 @@ pub(crate) const JOBS_MAX: usize = 1024;
 const BATCH_BYTES_MAX: usize = 8 << 20;
 
 /// Answered once the job is durable.
-pub(crate) type Done = oneshot::Sender<io::Result<()>>;
+pub(crate) type JobReply = oneshot::Sender<io::Result<()>>;
 
 /// Answered once the writer has ended and let go of the directory: whether that was in order.
-pub(crate) type Ended = oneshot::Receiver<io::Result<()>>;
+pub(crate) type WriterEnd = oneshot::Receiver<io::Result<()>>;
 
 /// What the writer is asked to do.
-pub(crate) enum Job<R: Runtime> {
+pub(crate) enum LogJob<R: Runtime> {
     /// Append entries.
     Append(Vec<LogEntry>, Flushed<R>),
     /// Save a vote.
-    Vote(Vote, Done),
+    Vote(Vote, JobReply),
     /// Remove every record after this one.
-    TruncateAfter(Option<LogId>, Done),
+    TruncateAfter(Option<LogId>, JobReply),
     /// Forget the records up to the first, and keep segments from the second on.
-    Purge(LogId, u64, Done),
+    Purge(LogId, u64, JobReply),
 }
 
 /// Starts the writer; it ends when all senders are gone, and lets go of the directory then.
@@ -42,10 +42,10 @@ pub(crate) fn start<R: Runtime>(
     writer: Writer,
     alarm: Arc<Alarm>,
     lock: Arc<DirLock>,
-) -> io::Result<(mpsc::Sender<Job<R>>, Ended)> {
+) -> io::Result<(mpsc::Sender<LogJob<R>>, WriterEnd)> {
     let (sender, receiver) = mpsc::channel(JOBS_MAX);
     let (end, ended) = oneshot::channel();
-    let mut jobs = Jobs { receiver, waiting: VecDeque::new(), writer, alarm, failed: None };
+    let mut jobs = JobQueue { receiver, waiting: VecDeque::new(), writer, alarm, failed: None };
     R::drive("log-writer", async move {
         let result = jobs.run().await;
         // Who waits for a job learns of a panic from the end of the channel.
@@ -56,16 +56,16 @@ pub(crate) fn start<R: Runtime>(
     Ok((sender, ended))
 }
 
-struct Jobs<R: Runtime> {
-    receiver: mpsc::Receiver<Job<R>>,
+struct JobQueue<R: Runtime> {
+    receiver: mpsc::Receiver<LogJob<R>>,
     /// Taken from the channel, not yet done; at most one.
-    waiting: VecDeque<Job<R>>,
+    waiting: VecDeque<LogJob<R>>,
     writer: Writer,
     alarm: Arc<Alarm>,
     failed: Option<String>,
 }
 
-impl<R: Runtime> Jobs<R> {
+impl<R: Runtime> JobQueue<R> {
     /// Carries out jobs until there will be no more.
     ///
     /// # Errors
@@ -78,19 +78,19 @@ impl<R: Runtime> Jobs<R> {
         Ok(())
     }
 
-    async fn next(&mut self) -> Option<Job<R>> {
+    async fn next(&mut self) -> Option<LogJob<R>> {
         match self.waiting.pop_front() {
             Some(job) => Some(job),
             None => self.receiver.recv().await,
         }
     }
 
-    fn carry_out(&mut self, job: Job<R>) {
+    fn carry_out(&mut self, job: LogJob<R>) {
         match job {
-            Job::Append(entries, flushed) => self.append(entries, flushed),
-            Job::Vote(vote, done) => self.answer(done, |writer| writer.save_vote(&vote)),
-            Job::TruncateAfter(keep, done) => self.answer(done, |writer| writer.truncate_after(keep)),
-            Job::Purge(upto, keep_from, done) => self.answer(done, |writer| writer.purge(upto, keep_from)),
+            LogJob::Append(entries, flushed) => self.append(entries, flushed),
+            LogJob::Vote(vote, done) => self.answer(done, |writer| writer.save_vote(&vote)),
+            LogJob::TruncateAfter(keep, done) => self.answer(done, |writer| writer.truncate_after(keep)),
+            LogJob::Purge(upto, keep_from, done) => self.answer(done, |writer| writer.purge(upto, keep_from)),
         }
     }
 
@@ -108,7 +108,7 @@ impl<R: Runtime> Jobs<R> {
         let mut batch = vec![(entries, flushed)];
         while bytes < BATCH_BYTES_MAX {
             match self.receiver.try_recv() {
-                Ok(Job::Append(entries, flushed)) => {
+                Ok(LogJob::Append(entries, flushed)) => {
                     bytes += payload_bytes(&entries);
                     batch.push((entries, flushed));
                 }
@@ -122,7 +122,7 @@ impl<R: Runtime> Jobs<R> {
         batch
     }
 
-    fn answer(&mut self, done: Done, work: impl FnOnce(&mut Writer) -> io::Result<()>) {
+    fn answer(&mut self, done: JobReply, work: impl FnOnce(&mut Writer) -> io::Result<()>) {
         let result = self.attempt(work);
         // Whoever asked may be gone; the work is done all the same.
         done.send(result).ok();

@@ -4,7 +4,6 @@
 //! never skipped. A general store, asked to open a log with one bit flipped, may well drop that record and all behind
 //! it as if they had never been written.
 
-mod cut;
 mod jobs;
 mod open;
 mod reader;
@@ -13,8 +12,9 @@ mod recover;
 mod scan;
 mod segment;
 mod spare;
-mod state;
+mod state_file;
 mod tail;
+mod truncation;
 mod writer;
 
 use std::{
@@ -31,18 +31,18 @@ use openraft::{LogState, RaftLogReader, storage::RaftLogStorage};
 use tokio::sync::{mpsc, oneshot};
 
 use self::{
-    jobs::{Done, Job},
-    reader::Reader,
+    jobs::{JobReply, LogJob},
+    reader::LogReader,
 };
 use crate::{
     era,
-    peer::greeting::Cluster,
+    peer::greeting::OwnCluster,
     runtime::Runtime,
     types::{Flushed, LogEntry, LogId, Types, Vote},
 };
 
-pub(crate) use jobs::Ended as WriterEnded;
-pub(crate) use open::{Opened, open};
+pub(crate) use jobs::WriterEnd as WriterEnded;
+pub(crate) use open::{OpenLog, open};
 pub(crate) use tail::Tail;
 
 /// Bytes of a segment. One that is filled in a second at full speed, and written full of zeros in a few dozen
@@ -51,22 +51,22 @@ pub const SEGMENT_BYTES: u64 = 16 << 20;
 
 /// The log as the consensus engine sees it.
 pub(crate) struct LogStore<R: Runtime> {
-    reader: Reader,
+    reader: LogReader,
     committed: Arc<Mutex<Option<LogId>>>,
     /// Segments with records from here on are kept whatever is purged: the older snapshot needs them.
     keep_from: Arc<AtomicU64>,
-    jobs: mpsc::Sender<Job<R>>,
+    jobs: mpsc::Sender<LogJob<R>>,
     /// Told of the era of each vote before anything of that era is appended.
-    era: Cluster,
+    era: OwnCluster,
 }
 
 /// What a server has promised to the others, as its log has it.
-pub(crate) struct Promised {
+pub(crate) struct RaftPromises {
     vote: Arc<Mutex<Option<Vote>>>,
     committed: Arc<Mutex<Option<LogId>>>,
 }
 
-impl Promised {
+impl RaftPromises {
     /// The vote that is durable.
     pub fn vote(&self) -> Option<Vote> {
         *self.vote.lock().unwrap_or_else(PoisonError::into_inner)
@@ -80,8 +80,8 @@ impl Promised {
 
 impl<R: Runtime> LogStore<R> {
     /// What this server has promised, now and later.
-    pub fn promised(&self) -> Promised {
-        Promised { vote: Arc::clone(&self.reader.vote), committed: Arc::clone(&self.committed) }
+    pub fn promised(&self) -> RaftPromises {
+        RaftPromises { vote: Arc::clone(&self.reader.vote), committed: Arc::clone(&self.committed) }
     }
 
     /// Hands out what is known to be committed, from an index on, in order.
@@ -95,19 +95,19 @@ impl<R: Runtime> LogStore<R> {
     }
 
     /// From now on says which era this server is of, beginning with the last vote's.
-    pub fn follow_era(&mut self, cluster: Cluster) {
+    pub fn follow_era(&mut self, cluster: OwnCluster) {
         if let Some(vote) = self.reader.vote() {
             cluster.enter_era(era::of(vote.leader_id.term));
         }
         self.era = cluster;
     }
 
-    async fn send(&self, job: Job<R>) -> io::Result<()> {
+    async fn send(&self, job: LogJob<R>) -> io::Result<()> {
         self.jobs.send(job).await.map_err(|_| io::Error::other("the log's writer has ended"))
     }
 
     /// Gives the writer a job and waits until it is durable.
-    async fn wait_for(&self, job: impl FnOnce(Done) -> Job<R>) -> io::Result<()> {
+    async fn wait_for(&self, job: impl FnOnce(JobReply) -> LogJob<R>) -> io::Result<()> {
         let (done, answer) = oneshot::channel();
         self.send(job(done)).await?;
         answer.await.map_err(|_| io::Error::other("the log's writer has ended"))?
@@ -128,19 +128,19 @@ impl<R: Runtime> RaftLogReader<Types<R>> for LogStore<R> {
 }
 
 impl<R: Runtime> RaftLogStorage<Types<R>> for LogStore<R> {
-    type LogReader = Reader;
+    type LogReader = LogReader;
 
     async fn get_log_state(&mut self) -> io::Result<LogState<Types<R>>> {
         let (last_purged_log_id, last_log_id) = self.reader.tail.ends();
         Ok(LogState { last_purged_log_id, last_log_id })
     }
 
-    async fn get_log_reader(&mut self) -> Reader {
+    async fn get_log_reader(&mut self) -> LogReader {
         self.reader.clone()
     }
 
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
-        self.wait_for(|done| Job::Vote(*vote, done)).await?;
+        self.wait_for(|done| LogJob::Vote(*vote, done)).await?;
         *self.reader.vote.lock().unwrap_or_else(PoisonError::into_inner) = Some(*vote);
         self.era.enter_era(era::of(vote.leader_id.term));
         Ok(())
@@ -164,16 +164,16 @@ impl<R: Runtime> RaftLogStorage<Types<R>> for LogStore<R> {
     {
         let entries: Vec<LogEntry> = entries.into_iter().collect();
         self.reader.tail.append(&entries);
-        self.send(Job::Append(entries, callback)).await
+        self.send(LogJob::Append(entries, callback)).await
     }
 
     async fn truncate_after(&mut self, keep: Option<LogId>) -> io::Result<()> {
-        self.wait_for(|done| Job::TruncateAfter(keep, done)).await
+        self.wait_for(|done| LogJob::TruncateAfter(keep, done)).await
     }
 
     async fn purge(&mut self, upto: LogId) -> io::Result<()> {
         let keep_from = self.keep_from.load(Ordering::Acquire);
-        self.wait_for(|done| Job::Purge(upto, keep_from, done)).await
+        self.wait_for(|done| LogJob::Purge(upto, keep_from, done)).await
     }
 }
 
@@ -182,6 +182,6 @@ pub(crate) mod for_tests {
     //! What tests look at more closely.
     pub(crate) use super::{
         record::{ALIGN_BYTES, Marks, encode},
-        scan::{Scanned, scan},
+        scan::{ScannedSegment, scan},
     };
 }

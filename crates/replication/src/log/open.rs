@@ -8,13 +8,13 @@ use std::{
 
 use super::{
     LogStore, jobs,
-    reader::Reader,
-    recover::{self, Recovered},
+    reader::LogReader,
+    recover::{self, RecoveredLog},
     segment::{self, SegmentHeader},
     spare::{self, Spare},
-    state::LogState,
+    state_file::LogState,
     tail::Tail,
-    writer::{Surroundings, Writer},
+    writer::{Writer, WriterContext},
 };
 use crate::{
     OpenError,
@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// A log that runs.
-pub(crate) struct Opened<R: Runtime> {
+pub(crate) struct OpenLog<R: Runtime> {
     /// For the consensus engine.
     pub store: LogStore<R>,
     /// The last record that is gone, and the last one that is there.
@@ -38,7 +38,7 @@ pub(crate) struct Opened<R: Runtime> {
     /// The log in memory.
     pub tail: Arc<Tail>,
     /// Ends when the store is gone, and the writer with it.
-    pub writer: jobs::Ended,
+    pub writer: jobs::WriterEnd,
 }
 
 /// Opens the log in `dir`, and makes it if the directory is not `known` to have one.
@@ -54,17 +54,17 @@ pub(crate) fn open<R: Runtime>(
     counters: Arc<Counters>,
     alarm: Arc<Alarm>,
     lock: Arc<DirLock>,
-) -> Result<Opened<R>, OpenError> {
+) -> Result<OpenLog<R>, OpenError> {
     let disk: Arc<dyn Disk> = Arc::new(PatientDisk::new(Arc::clone(&raw_disk), space));
     disk.create_dir(&dir).map_err(OpenError::write(&dir))?;
     spare::check(&*disk, &dir)?;
     let mut state = load_or_make(&disk, &dir, known, segment_bytes)?;
     finish_cut(&*disk, &dir, &mut state).map_err(OpenError::write(&dir))?;
-    let found = recover::recover(&*disk, &dir, &state)?;
-    tidy(&*disk, &dir, &mut state, &found).map_err(OpenError::write(&dir))?;
-    let tail = Arc::new(Tail::new(found.purged, found.places.clone()));
-    let committed = Arc::new(Mutex::new(committed(&tail, &found)));
-    let around = Surroundings {
+    let recovered = recover::recover(&*disk, &dir, &state)?;
+    tidy(&*disk, &dir, &mut state, &recovered).map_err(OpenError::write(&dir))?;
+    let tail = Arc::new(Tail::new(recovered.purged, recovered.positions.clone()));
+    let committed = Arc::new(Mutex::new(committed(&tail, &recovered)));
+    let around = WriterContext {
         disk: Arc::clone(&disk),
         raw_disk,
         dir: dir.clone(),
@@ -74,14 +74,14 @@ pub(crate) fn open<R: Runtime>(
         counters,
         clock: R::now,
     };
-    let writer = Writer::new(around, state, &found).map_err(OpenError::write(&dir))?;
+    let writer = Writer::new(around, state, &recovered).map_err(OpenError::write(&dir))?;
     let (jobs, ended) = jobs::start(writer, alarm, lock).map_err(OpenError::write(&dir))?;
     let keep_from = Arc::new(AtomicU64::new(0));
     let ends = tail.ends();
-    let reader = Reader { disk, dir, tail: Arc::clone(&tail), vote: Arc::new(Mutex::new(state.vote())) };
+    let reader = LogReader { disk, dir, tail: Arc::clone(&tail), vote: Arc::new(Mutex::new(state.vote())) };
     let store =
         LogStore { reader, committed, keep_from: Arc::clone(&keep_from), jobs, era: Default::default() };
-    Ok(Opened { store, ends, keep_from, tail, writer: ended })
+    Ok(OpenLog { store, ends, keep_from, tail, writer: ended })
 }
 
 fn load_or_make(
@@ -102,7 +102,7 @@ fn load_or_make(
         make_first(disk, dir, segment_bytes).map_err(OpenError::write(dir))?;
     }
     // What an interrupted first start left is empty. A log with records has lost its state file.
-    if !recover::recover(&**disk, dir, &state)?.places.is_empty() {
+    if !recover::recover(&**disk, dir, &state)?.positions.is_empty() {
         return Err(Damage::new(&path, "it is missing").into());
     }
     state.save(&**disk, dir).map_err(OpenError::write(&path))?;
@@ -119,8 +119,8 @@ fn finish_cut(disk: &dyn Disk, dir: &Path, state: &mut LogState) -> io::Result<(
 
 /// Ends what a crash may have interrupted: segments from before the log began again go, and the state file names the
 /// newest one.
-fn tidy(disk: &dyn Disk, dir: &Path, state: &mut LogState, found: &Recovered) -> io::Result<()> {
-    let (oldest, newest) = (found.segments.front().copied(), found.segments.back().copied());
+fn tidy(disk: &dyn Disk, dir: &Path, state: &mut LogState, recovered: &RecoveredLog) -> io::Result<()> {
+    let (oldest, newest) = (recovered.segments.front().copied(), recovered.segments.back().copied());
     for first in recover::list(disk, dir)?.into_iter().filter(|first| Some(*first) < oldest) {
         disk.remove(&segment::path(dir, first))?;
     }
@@ -137,6 +137,6 @@ fn make_first(disk: &Arc<dyn Disk>, dir: &Path, segment_bytes: u64) -> io::Resul
     segment::begin(&**disk, dir, spare.take(&**disk)?, SegmentHeader::after(None, false)).map(drop)
 }
 
-fn committed(tail: &Tail, found: &Recovered) -> Option<LogId> {
-    found.committed.checked_sub(1).and_then(|index| tail.name(index)).or(found.purged)
+fn committed(tail: &Tail, recovered: &RecoveredLog) -> Option<LogId> {
+    recovered.committed.checked_sub(1).and_then(|index| tail.name(index)).or(recovered.purged)
 }

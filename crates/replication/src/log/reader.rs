@@ -13,7 +13,7 @@ use openraft::RaftLogReader;
 
 use super::{
     record, segment,
-    tail::{Found, Place, Tail},
+    tail::{LogRange, RecordPosition, Tail},
 };
 use crate::{
     disk::Disk,
@@ -29,14 +29,14 @@ const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// A view of the log that is always current.
 #[derive(Clone)]
-pub(crate) struct Reader {
+pub(crate) struct LogReader {
     pub disk: Arc<dyn Disk>,
     pub dir: PathBuf,
     pub tail: Arc<Tail>,
     pub vote: Arc<Mutex<Option<Vote>>>,
 }
 
-impl<R: Runtime> RaftLogReader<Types<R>> for Reader {
+impl<R: Runtime> RaftLogReader<Types<R>> for LogReader {
     async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + Send>(
         &mut self,
         range: RB,
@@ -46,9 +46,9 @@ impl<R: Runtime> RaftLogReader<Types<R>> for Reader {
 
     /// No more than goes into one message to another server.
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<LogEntry>> {
-        let mut found = self.tail.find(start..end);
-        found.limit(MESSAGE_BYTES_MAX);
-        self.read_found::<R>(found).await
+        let mut log_range = self.tail.find(start..end);
+        log_range.limit(MESSAGE_BYTES_MAX);
+        self.read_range::<R>(log_range).await
     }
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
@@ -56,22 +56,22 @@ impl<R: Runtime> RaftLogReader<Types<R>> for Reader {
     }
 }
 
-impl Reader {
+impl LogReader {
     /// The entries of a range, as many as there are.
     ///
     /// # Errors
     /// When one cannot be read.
     pub async fn read<R: Runtime>(&self, range: impl RangeBounds<u64>) -> io::Result<Vec<LogEntry>> {
-        self.read_found::<R>(self.tail.find(bounds(&range))).await
+        self.read_range::<R>(self.tail.find(bounds(&range))).await
     }
 
-    async fn read_found<R: Runtime>(&self, found: Found) -> io::Result<Vec<LogEntry>> {
-        if found.places.is_empty() {
-            return Ok(found.entries);
+    async fn read_range<R: Runtime>(&self, log_range: LogRange) -> io::Result<Vec<LogEntry>> {
+        if log_range.positions.is_empty() {
+            return Ok(log_range.entries);
         }
         let (disk, dir) = (Arc::clone(&self.disk), self.dir.clone());
-        let mut entries = R::blocking(move || read_places(&*disk, &dir, &found.places)).await??;
-        entries.extend(found.entries);
+        let mut entries = R::blocking(move || read_positions(&*disk, &dir, &log_range.positions)).await??;
+        entries.extend(log_range.entries);
         Ok(entries)
     }
 
@@ -89,9 +89,9 @@ impl Reader {
         range: Range<u64>,
         mut each: impl FnMut(LogEntry) -> io::Result<()>,
     ) -> io::Result<()> {
-        let places = self.tail.find(range).places;
-        for some in places.chunks(REPLAY_ENTRIES) {
-            read_places(&*self.disk, &self.dir, some)?.into_iter().try_for_each(&mut each)?;
+        let positions = self.tail.find(range).positions;
+        for some in positions.chunks(REPLAY_ENTRIES) {
+            read_positions(&*self.disk, &self.dir, some)?.into_iter().try_for_each(&mut each)?;
         }
         Ok(())
     }
@@ -112,21 +112,27 @@ fn bounds(range: &impl RangeBounds<u64>) -> Range<u64> {
 }
 
 /// Reads records that follow each other, with one read for each segment.
-fn read_places(disk: &dyn Disk, dir: &Path, places: &[Place]) -> io::Result<Vec<LogEntry>> {
-    let mut entries = Vec::with_capacity(places.len());
-    for run in places.chunk_by(|a, b| a.segment == b.segment) {
+fn read_positions(disk: &dyn Disk, dir: &Path, positions: &[RecordPosition]) -> io::Result<Vec<LogEntry>> {
+    let mut entries = Vec::with_capacity(positions.len());
+    for run in positions.chunk_by(|a, b| a.segment == b.segment) {
         read_run(disk, dir, run, &mut entries)?;
     }
     Ok(entries)
 }
 
-fn read_run(disk: &dyn Disk, dir: &Path, run: &[Place], entries: &mut Vec<LogEntry>) -> io::Result<()> {
+fn read_run(
+    disk: &dyn Disk,
+    dir: &Path,
+    run: &[RecordPosition],
+    entries: &mut Vec<LogEntry>,
+) -> io::Result<()> {
     let path = segment::path(dir, run[0].segment);
-    let bytes: usize = run.iter().map(|place| place.bytes as usize).sum();
+    let bytes: usize = run.iter().map(|position| position.bytes as usize).sum();
     let mut rest = Bytes::from(disk.read_at(&path, run[0].offset.into(), bytes)?);
-    for place in run {
+    for position in run {
         let damaged = |what: String| {
-            let what = format!("{}: log record at byte {} is damaged: {what}", path.display(), place.offset);
+            let what =
+                format!("{}: log record at byte {} is damaged: {what}", path.display(), position.offset);
             io::Error::new(io::ErrorKind::InvalidData, what)
         };
         let (entry, length) = record::decode(&rest).map_err(damaged)?;

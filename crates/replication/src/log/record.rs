@@ -17,7 +17,7 @@ use bytes::Bytes;
 use openraft::EntryPayload;
 
 use crate::{
-    membership::Members,
+    membership::EncodedMembers,
     types::{LogEntry, LogId, Payload, Proposal, log_id, term_of},
 };
 
@@ -25,7 +25,7 @@ use crate::{
 pub(crate) const ALIGN_BYTES: usize = 64;
 /// A record without payload.
 pub(crate) const HEADER_BYTES: usize = ALIGN_BYTES;
-/// Largest payload; an entry of the model and room.
+/// Largest payload; an entry of the model and space.
 const PAYLOAD_BYTES_MAX: usize = berth_model::command::ENTRY_BYTES_MAX + (1 << 20);
 
 const MAGIC: [u8; 4] = *b"BREC";
@@ -39,14 +39,14 @@ const KIND_MEMBERSHIP: u8 = 3;
 
 /// What a record says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct RecordHeader {
     /// What the payload is.
     pub kind: u8,
     /// Without the fill.
     pub payload_bytes: u32,
     /// Of the payload and the fill.
     pub payload_crc: u32,
-    /// Its place in the log.
+    /// Its position in the log.
     pub index: u64,
     /// Of the leader that made it.
     pub term: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Header {
     pub committed: u64,
 }
 
-impl Header {
+impl RecordHeader {
     /// The record's name.
     pub fn log_id(&self) -> LogId {
         log_id(self.term, self.index)
@@ -110,20 +110,20 @@ impl Header {
 /// What is written beside an entry.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Marks {
-    /// See [`Header::durable`].
+    /// See [`RecordHeader::durable`].
     pub durable: u64,
-    /// See [`Header::committed`].
+    /// See [`RecordHeader::committed`].
     pub committed: u64,
 }
 
 /// Appends an entry's record to `out` and returns its header.
-pub(crate) fn encode(entry: &LogEntry, marks: Marks, out: &mut Vec<u8>) -> Header {
+pub(crate) fn encode(entry: &LogEntry, marks: Marks, out: &mut Vec<u8>) -> RecordHeader {
     let (kind, payload) = match &entry.payload {
         EntryPayload::Blank => (KIND_BLANK, Bytes::new()),
         EntryPayload::Normal(proposal) => (KIND_ENTRY, proposal.bytes().clone()),
         EntryPayload::Membership(membership) => {
             let members =
-                minicbor::to_vec(Members::of(membership)).expect("encoding to memory does not fail");
+                minicbor::to_vec(EncodedMembers::of(membership)).expect("encoding to memory does not fail");
             (KIND_MEMBERSHIP, members.into())
         }
     };
@@ -131,7 +131,7 @@ pub(crate) fn encode(entry: &LogEntry, marks: Marks, out: &mut Vec<u8>) -> Heade
     out.resize(start + HEADER_BYTES, 0);
     out.extend_from_slice(&payload);
     out.resize(start + record_bytes(payload.len()), FILL);
-    let header = Header {
+    let header = RecordHeader {
         kind,
         payload_bytes: u32::try_from(payload.len()).expect("entries are at most 1 MiB"),
         payload_crc: crc32c::crc32c(&out[start + HEADER_BYTES..]),
@@ -145,7 +145,7 @@ pub(crate) fn encode(entry: &LogEntry, marks: Marks, out: &mut Vec<u8>) -> Heade
 }
 
 /// Whether the record that `header` announces is whole; `bytes` begin with the header.
-pub(crate) fn check_payload(header: &Header, bytes: &[u8]) -> Result<(), &'static str> {
+pub(crate) fn check_payload(header: &RecordHeader, bytes: &[u8]) -> Result<(), &'static str> {
     let payload = bytes.get(HEADER_BYTES..header.record_bytes()).ok_or("it is cut short")?;
     if crc32c::crc32c(payload) == header.payload_crc {
         Ok(())
@@ -156,7 +156,7 @@ pub(crate) fn check_payload(header: &Header, bytes: &[u8]) -> Result<(), &'stati
 
 /// The entry in the record at the beginning of `bytes`, and the record's length.
 pub(crate) fn decode(bytes: &Bytes) -> Result<(LogEntry, usize), String> {
-    let header = Header::decode(bytes)?;
+    let header = RecordHeader::decode(bytes)?;
     check_payload(&header, bytes)?;
     let payload = bytes.slice(HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize);
     let entry = LogEntry { log_id: header.log_id(), payload: decode_payload(header.kind, payload)? };
@@ -168,7 +168,7 @@ fn decode_payload(kind: u8, payload: Bytes) -> Result<Payload, String> {
         KIND_BLANK => Ok(EntryPayload::Blank),
         KIND_ENTRY => Ok(EntryPayload::Normal(Proposal::from_bytes(payload))),
         KIND_MEMBERSHIP => {
-            let members: Members = minicbor::decode(&payload).map_err(|error| error.to_string())?;
+            let members: EncodedMembers = minicbor::decode(&payload).map_err(|error| error.to_string())?;
             Ok(EntryPayload::Membership(members.into_membership()?))
         }
         kind => Err(format!("it is of unknown kind {kind}")),

@@ -8,12 +8,12 @@ use std::{
 };
 
 use super::{
-    cut,
-    record::Header,
-    scan::{Scanned, scan},
+    record::RecordHeader,
+    scan::{ScannedSegment, scan},
     segment::{self, SEGMENT_HEADER_BYTES, SegmentHeader},
-    state::LogState,
-    tail::Place,
+    state_file::LogState,
+    tail::RecordPosition,
+    truncation,
 };
 use crate::{
     OpenError,
@@ -24,27 +24,27 @@ use crate::{
 
 /// A log as it was found.
 #[derive(Debug, Default)]
-pub(crate) struct Recovered {
+pub(crate) struct RecoveredLog {
     /// First record of each segment, oldest first.
     pub segments: VecDeque<u64>,
     /// The last record that is gone.
     pub purged: Option<LogId>,
     /// Where the records after it lie.
-    pub places: VecDeque<Place>,
+    pub positions: VecDeque<RecordPosition>,
     /// Where the next record goes in the newest segment, in bytes.
     pub end: u64,
     /// One more than the last index known to be committed; 0 for none.
     pub committed: u64,
 }
 
-impl Recovered {
+impl RecoveredLog {
     fn last(&self) -> Option<LogId> {
-        let place = self.places.back();
-        place.map(|place| log_id(place.term, self.next_index() - 1)).or(self.purged)
+        let position = self.positions.back();
+        position.map(|position| log_id(position.term, self.next_index() - 1)).or(self.purged)
     }
 
     fn next_index(&self) -> u64 {
-        self.purged.map_or(0, |id| id.index() + 1) + self.places.len() as u64
+        self.purged.map_or(0, |id| id.index() + 1) + self.positions.len() as u64
     }
 }
 
@@ -52,17 +52,17 @@ impl Recovered {
 ///
 /// # Errors
 /// When it cannot be read, or is not as it was written.
-pub(crate) fn recover(disk: &dyn Disk, dir: &Path, state: &LogState) -> Result<Recovered, OpenError> {
-    let mut found = Recovered::default();
+pub(crate) fn recover(disk: &dyn Disk, dir: &Path, state: &LogState) -> Result<RecoveredLog, OpenError> {
+    let mut recovered = RecoveredLog::default();
     let firsts = list(disk, dir).map_err(OpenError::read(dir))?;
     for (at, first) in firsts.iter().enumerate() {
         let newest = at + 1 == firsts.len();
-        read_segment(disk, &segment::path(dir, *first), *first, newest, &mut found)?;
+        read_segment(disk, &segment::path(dir, *first), *first, newest, &mut recovered)?;
     }
-    check_state(dir, state, &found)?;
+    check_state(dir, state, &recovered)?;
     // Others may have committed a record that this server had not synced yet, and had promised to nobody.
-    found.committed = found.committed.min(found.next_index());
-    Ok(found)
+    recovered.committed = recovered.committed.min(recovered.next_index());
+    Ok(recovered)
 }
 
 /// First record of each segment in `dir`, oldest first.
@@ -78,12 +78,12 @@ fn read_segment(
     path: &Path,
     first: u64,
     newest: bool,
-    found: &mut Recovered,
+    recovered: &mut RecoveredLog,
 ) -> Result<(), OpenError> {
     let bytes = disk.read(path).map_err(OpenError::read(path))?;
     let header = SegmentHeader::decode(&bytes).map_err(|what| Damage::new(path, what))?;
     header.check_length(bytes.len() as u64).map_err(|what| Damage::new(path, what))?;
-    follow(path, first, &header, found)?;
+    follow(path, first, &header, recovered)?;
     let scanned = scan(&bytes, SEGMENT_HEADER_BYTES, first).map_err(|flaw| {
         let what = format!("log record {} at byte {} is damaged: {}", flaw.index, flaw.offset, flaw.what);
         Damage::new(path, what)
@@ -96,46 +96,54 @@ fn read_segment(
             return Err(Damage::new(path, what).into());
         }
         tracing::warn!(file = %path.display(), record = next, "wiped a log record that a crash had cut short");
-        cut::wipe(disk, path, scanned.end as u64).map_err(OpenError::write(path))?;
+        truncation::wipe(disk, path, scanned.end as u64).map_err(OpenError::write(path))?;
     }
-    found.take(first, &scanned);
+    recovered.take(first, &scanned);
     Ok(())
 }
 
 /// Checks that a segment begins where the one before it ends.
-fn follow(path: &Path, first: u64, header: &SegmentHeader, found: &mut Recovered) -> Result<(), Damage> {
+fn follow(
+    path: &Path,
+    first: u64,
+    header: &SegmentHeader,
+    recovered: &mut RecoveredLog,
+) -> Result<(), Damage> {
     if header.first != first {
         return Err(Damage::new(path, format!("it holds the records from {} on", header.first)));
     }
-    if found.segments.is_empty() || header.anew {
-        *found = Recovered { purged: header.previous, ..Recovered::default() };
+    if recovered.segments.is_empty() || header.anew {
+        *recovered = RecoveredLog { purged: header.previous, ..RecoveredLog::default() };
     }
-    if header.previous == found.last() && first == found.next_index() {
+    if header.previous == recovered.last() && first == recovered.next_index() {
         return Ok(());
     }
-    let what =
-        format!("log records {} to {} before it are missing", found.next_index(), first.saturating_sub(1));
+    let what = format!(
+        "log records {} to {} before it are missing",
+        recovered.next_index(),
+        first.saturating_sub(1)
+    );
     Err(Damage::new(path, what))
 }
 
-impl Recovered {
-    fn take(&mut self, segment: u64, scanned: &Scanned) {
-        let place = |(header, offset): &(Header, usize)| Place {
+impl RecoveredLog {
+    fn take(&mut self, segment: u64, scanned: &ScannedSegment) {
+        let position = |(header, offset): &(RecordHeader, usize)| RecordPosition {
             segment,
             offset: u32::try_from(*offset).expect("segments are smaller than 4 GiB"),
             bytes: u32::try_from(header.record_bytes()).expect("records are smaller than 4 GiB"),
             term: header.term,
         };
         self.segments.push_back(segment);
-        self.places.extend(scanned.records.iter().map(place));
+        self.positions.extend(scanned.records.iter().map(position));
         self.end = scanned.end as u64;
         let committed = scanned.records.iter().map(|(header, _)| header.committed).max();
         self.committed = self.committed.max(committed.unwrap_or(0));
     }
 }
 
-fn check_state(dir: &Path, state: &LogState, found: &Recovered) -> Result<(), Damage> {
-    let newest = found.segments.back().copied();
+fn check_state(dir: &Path, state: &LogState, recovered: &RecoveredLog) -> Result<(), Damage> {
+    let newest = recovered.segments.back().copied();
     let file: PathBuf = LogState::path(dir);
     if newest.is_none_or(|newest| newest < state.newest) {
         let lost = segment::path(dir, state.newest);
@@ -144,7 +152,7 @@ fn check_state(dir: &Path, state: &LogState, found: &Recovered) -> Result<(), Da
             format!("it is missing, and with it the log records from {} on", state.newest),
         ));
     }
-    let term = found.places.back().map_or(0, |place| place.term);
+    let term = recovered.positions.back().map_or(0, |position| position.term);
     if term > state.term() {
         let what = format!("it knows terms up to {}, the log has records of term {term}", state.term());
         return Err(Damage::new(&file, what));

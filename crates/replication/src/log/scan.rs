@@ -1,16 +1,16 @@
 //! Reads a segment from its first record to its end, and distinguishes three ends: nothing more was written, a write was
 //! torn by a crash, or something that was there is damaged.
 
-use super::record::{self, ALIGN_BYTES, HEADER_BYTES, Header};
+use super::record::{self, ALIGN_BYTES, HEADER_BYTES, RecordHeader};
 
 /// What a disk writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
 
 /// A segment's whole records.
 #[derive(Debug, Default)]
-pub(crate) struct Scanned {
+pub(crate) struct ScannedSegment {
     /// Each with where it begins.
-    pub records: Vec<(Header, usize)>,
+    pub records: Vec<(RecordHeader, usize)>,
     /// Where the next record goes.
     pub end: usize,
     /// A write that never finished lies behind the end.
@@ -22,7 +22,7 @@ pub(crate) struct Scanned {
 pub(crate) struct Flaw {
     /// Of the record that should be there.
     pub index: u64,
-    /// Where it begins.
+    /// Offset in the file, in bytes.
     pub offset: usize,
     /// What is wrong.
     pub what: String,
@@ -32,8 +32,8 @@ pub(crate) struct Flaw {
 ///
 /// # Errors
 /// When a record that had been written whole is damaged.
-pub(crate) fn scan(bytes: &[u8], start: usize, first: u64) -> Result<Scanned, Flaw> {
-    let mut scanned = Scanned { end: start, ..Scanned::default() };
+pub(crate) fn scan(bytes: &[u8], start: usize, first: u64) -> Result<ScannedSegment, Flaw> {
+    let mut scanned = ScannedSegment { end: start, ..ScannedSegment::default() };
     let mut next = first;
     while !is_zero(&bytes[scanned.end.min(bytes.len())..]) {
         let offset = scanned.end;
@@ -60,8 +60,8 @@ pub(crate) fn scan(bytes: &[u8], start: usize, first: u64) -> Result<Scanned, Fl
     Ok(scanned)
 }
 
-fn read(bytes: &[u8]) -> Result<Header, &'static str> {
-    let header = Header::decode(bytes)?;
+fn read(bytes: &[u8]) -> Result<RecordHeader, &'static str> {
+    let header = RecordHeader::decode(bytes)?;
     record::check_payload(&header, bytes)?;
     Ok(header)
 }
@@ -70,7 +70,7 @@ fn read(bytes: &[u8]) -> Result<Header, &'static str> {
 /// all zeros, as segments are before they are written; unless a later record knows that it had been synced.
 fn is_torn(bytes: &[u8], offset: usize, index: u64) -> bool {
     let record = &bytes[offset..];
-    let extent = Header::decode(record).map_or(HEADER_BYTES, |header| header.record_bytes());
+    let extent = RecordHeader::decode(record).map_or(HEADER_BYTES, |header| header.record_bytes());
     let unwritten =
         extent > record.len() || sectors(offset, offset + extent).any(|(a, b)| is_zero(&bytes[a..b]));
     unwritten && !is_known_durable(&bytes[offset..], index)
@@ -78,7 +78,7 @@ fn is_torn(bytes: &[u8], offset: usize, index: u64) -> bool {
 
 fn is_known_durable(bytes: &[u8], index: u64) -> bool {
     let later = bytes.chunks_exact(ALIGN_BYTES).skip(1);
-    later.filter_map(|chunk| Header::decode(chunk).ok()).any(|header| header.durable > index)
+    later.filter_map(|chunk| RecordHeader::decode(chunk).ok()).any(|header| header.durable > index)
 }
 
 /// The parts of a range that lie in one sector each.

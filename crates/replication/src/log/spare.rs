@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     OpenError,
-    disk::{self, Begun, Disk},
+    disk::{self, Disk, PreparedFile},
 };
 
 /// Where it is made.
@@ -26,12 +26,12 @@ pub(crate) fn check(disk: &dyn Disk, log_dir: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Makes one file at a time, beside everything else. Its disk must not wait for room: without room there is no spare.
+/// Makes one file at a time, beside everything else. Its disk must not wait for space: without space there is no spare.
 pub(crate) struct Spare {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     bytes: u64,
-    making: Option<Begun>,
+    making: Option<PreparedFile>,
 }
 
 impl Spare {
@@ -46,7 +46,7 @@ impl Spare {
         self.making = self.disk.begin(Box::new(move || fill(&*disk, &path, bytes)));
     }
 
-    /// The path of a file full of zeros; of one that is a hole of the same length when there was no room for a full one.
+    /// The path of a file full of zeros; of one that is a hole of the same length when there was no space for a full one.
     pub fn take(&mut self, disk: &dyn Disk) -> io::Result<&Path> {
         let made = self.making.take().is_some_and(|making| making().is_ok());
         if !made {

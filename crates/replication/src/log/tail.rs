@@ -21,7 +21,7 @@ const RECENT_BYTES_MAX: usize = 8 << 20;
 
 /// Where a record lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RecordPosition {
     /// First record of its segment.
     pub segment: u64,
     /// In the segment, in bytes.
@@ -34,13 +34,13 @@ pub(crate) struct Place {
 
 /// The log in memory, shared by those who write and those who read.
 #[derive(Debug, Default)]
-pub(crate) struct Tail(Mutex<Inner>);
+pub(crate) struct Tail(Mutex<TailEntries>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct TailEntries {
     purged: Option<LogId>,
     /// Of the records from `first()` on, without a gap, as far as they are durable.
-    places: VecDeque<Place>,
+    positions: VecDeque<RecordPosition>,
     /// The last entries, without a gap; all that have no place are here.
     recent: VecDeque<LogEntry>,
     recent_bytes: usize,
@@ -51,14 +51,14 @@ struct Inner {
 
 /// What a reader asked for: the front from disk, the rest from memory.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct LogRange {
     /// Of the first entries.
-    pub places: Vec<Place>,
+    pub positions: Vec<RecordPosition>,
     /// Those after them.
     pub entries: Vec<LogEntry>,
 }
 
-impl Found {
+impl LogRange {
     /// Leaves out what comes after so many bytes; the first entry stays, however large it is.
     pub fn limit(&mut self, bytes_max: usize) {
         let mut bytes = 0;
@@ -67,24 +67,27 @@ impl Found {
             bytes += more.max(1);
             first || bytes <= bytes_max
         };
-        let places = self.places.iter().take_while(|place| fits(place.bytes as usize)).count();
-        let all_places = places == self.places.len();
+        let positions = self.positions.iter().take_while(|position| fits(position.bytes as usize)).count();
+        let all_places = positions == self.positions.len();
         let entries =
             self.entries.iter().take_while(|entry| all_places && fits(payload_bytes(entry))).count();
-        self.places.truncate(places);
+        self.positions.truncate(positions);
         self.entries.truncate(entries);
     }
 }
 
 impl Tail {
-    /// A log as it was found on disk: `places` follow `purged`.
-    pub fn new(purged: Option<LogId>, places: VecDeque<Place>) -> Self {
+    /// A log as it was found on disk: `positions` follow `purged`.
+    pub fn new(purged: Option<LogId>, positions: VecDeque<RecordPosition>) -> Self {
         let first = purged.map_or(0, |id| id.index() + 1);
-        let last = places.back().map(|place| log_id(place.term, first + places.len() as u64 - 1)).or(purged);
-        Self(Mutex::new(Inner { purged, places, last, ..Inner::default() }))
+        let last = positions
+            .back()
+            .map(|position| log_id(position.term, first + positions.len() as u64 - 1))
+            .or(purged);
+        Self(Mutex::new(TailEntries { purged, positions, last, ..TailEntries::default() }))
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, TailEntries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -98,14 +101,14 @@ impl Tail {
     pub fn name(&self, index: u64) -> Option<LogId> {
         let inner = self.inner();
         inner
-            .place(index)
-            .map(|place| log_id(place.term, index))
+            .position(index)
+            .map(|position| log_id(position.term, index))
             .or(inner.purged.filter(|id| id.index() == index))
     }
 
     /// Where the record at `index` lies, if it is durable.
-    pub fn place(&self, index: u64) -> Option<Place> {
-        self.inner().place(index)
+    pub fn position(&self, index: u64) -> Option<RecordPosition> {
+        self.inner().position(index)
     }
 
     /// Makes entries readable.
@@ -117,9 +120,9 @@ impl Tail {
     }
 
     /// The next entries are on disk.
-    pub fn on_durable(&self, places: &[Place]) {
+    pub fn on_durable(&self, positions: &[RecordPosition]) {
         let mut inner = self.inner();
-        inner.places.extend(places);
+        inner.positions.extend(positions);
         inner.evict();
     }
 
@@ -127,8 +130,8 @@ impl Tail {
     pub fn truncate_after(&self, keep: Option<LogId>) {
         let mut inner = self.inner();
         let end = keep.map_or(0, |id| id.index() + 1);
-        let places = end.saturating_sub(inner.first());
-        inner.places.truncate(places as usize);
+        let positions = end.saturating_sub(inner.first());
+        inner.positions.truncate(positions as usize);
         while inner.recent.back().is_some_and(|entry| entry.log_id.index() >= end) {
             inner.recent_bytes -= inner.recent.pop_back().map_or(0, |entry| payload_bytes(&entry));
         }
@@ -138,8 +141,8 @@ impl Tail {
     /// Everything up to `upto` is gone.
     pub fn purge(&self, upto: LogId) {
         let mut inner = self.inner();
-        let gone = ((upto.index() + 1).saturating_sub(inner.first()) as usize).min(inner.places.len());
-        inner.places.drain(..gone);
+        let gone = ((upto.index() + 1).saturating_sub(inner.first()) as usize).min(inner.positions.len());
+        inner.positions.drain(..gone);
         while inner.recent.front().is_some_and(|entry| entry.log_id.index() <= upto.index()) {
             inner.drop_oldest();
         }
@@ -155,13 +158,13 @@ impl Tail {
     }
 
     /// As much of `range` as is there.
-    pub fn find(&self, range: Range<u64>) -> Found {
+    pub fn find(&self, range: Range<u64>) -> LogRange {
         let inner = self.inner();
         let (first, recent) = (inner.first(), inner.recent_first());
         let on_disk = overlap(&range, first, recent);
         let in_memory = overlap(&range, recent, recent + inner.recent.len() as u64);
-        Found {
-            places: inner.places.range(on_disk).copied().collect(),
+        LogRange {
+            positions: inner.positions.range(on_disk).copied().collect(),
             entries: inner.recent.range(in_memory).cloned().collect(),
         }
     }
@@ -174,21 +177,21 @@ fn overlap(range: &Range<u64>, from: u64, to: u64) -> Range<usize> {
     (start - from) as usize..(end - from) as usize
 }
 
-impl Inner {
+impl TailEntries {
     fn first(&self) -> u64 {
         self.purged.map_or(0, |id| id.index() + 1)
     }
 
-    fn place(&self, index: u64) -> Option<Place> {
-        self.places.get(index.checked_sub(self.first())? as usize).copied()
+    fn position(&self, index: u64) -> Option<RecordPosition> {
+        self.positions.get(index.checked_sub(self.first())? as usize).copied()
     }
 
     fn recent_first(&self) -> u64 {
-        self.recent.front().map_or(self.first() + self.places.len() as u64, |entry| entry.log_id.index())
+        self.recent.front().map_or(self.first() + self.positions.len() as u64, |entry| entry.log_id.index())
     }
 
     fn evict(&mut self) {
-        let durable_end = self.first() + self.places.len() as u64;
+        let durable_end = self.first() + self.positions.len() as u64;
         while (self.recent.len() > RECENT_ENTRIES_MAX || self.recent_bytes > RECENT_BYTES_MAX)
             && self.recent_first() < durable_end
         {
@@ -198,7 +201,7 @@ impl Inner {
 
     /// Takes out the entries that were durable the last time.
     fn ease(&mut self) -> Vec<LogEntry> {
-        let durable_end = self.first() + self.places.len() as u64;
+        let durable_end = self.first() + self.positions.len() as u64;
         // What was durable may have been truncated since, and what follows in its place need not be durable yet.
         let end = self.eased_to.min(durable_end);
         let old = (end.saturating_sub(self.recent_first()) as usize).min(self.recent.len());
@@ -206,7 +209,7 @@ impl Inner {
         self.recent_bytes -= old.iter().map(payload_bytes).sum::<usize>();
         self.eased_to = durable_end;
         shrink(&mut self.recent);
-        shrink(&mut self.places);
+        shrink(&mut self.positions);
         old
     }
 
@@ -215,7 +218,7 @@ impl Inner {
     }
 }
 
-/// Gives back room of which less than a quarter is in use.
+/// Gives back space of which less than a quarter is in use.
 fn shrink<T>(queue: &mut VecDeque<T>) {
     if queue.capacity() / 4 > queue.len() {
         queue.shrink_to(2 * queue.len());
@@ -241,14 +244,14 @@ mod tests {
         indexes.map(|index| LogEntry { log_id: log_id(1, index), payload: payload() }).collect()
     }
 
-    fn places(count: u64) -> Vec<Place> {
-        (0..count).map(|at| Place { segment: 0, offset: at as u32, bytes: 1, term: 1 }).collect()
+    fn positions(count: u64) -> Vec<RecordPosition> {
+        (0..count).map(|at| RecordPosition { segment: 0, offset: at as u32, bytes: 1, term: 1 }).collect()
     }
 
     /// How many entries are read from the disk, and which from memory.
     fn found(tail: &Tail) -> (usize, Vec<u64>) {
         let found = tail.find(0..u64::MAX);
-        (found.places.len(), found.entries.iter().map(|entry| entry.log_id.index()).collect())
+        (found.positions.len(), found.entries.iter().map(|entry| entry.log_id.index()).collect())
     }
 
     #[test]
@@ -256,14 +259,14 @@ mod tests {
         let tail = Tail::default();
         tail.append(&entries(0..1000));
         tail.ease();
-        tail.on_durable(&places(990));
+        tail.on_durable(&positions(990));
         tail.ease();
         assert_eq!(found(&tail), (0, (0..1000).collect()), "they may be about to be applied");
         tail.ease();
         assert_eq!(found(&tail), (990, (990..1000).collect()), "the last are not durable yet");
         assert_eq!(tail.inner().recent_bytes, 10 * BYTES);
         assert!(tail.inner().recent.capacity() < 100, "{}", tail.inner().recent.capacity());
-        tail.on_durable(&places(10));
+        tail.on_durable(&positions(10));
         tail.ease();
         tail.ease();
         assert_eq!(found(&tail), (1000, vec![]));
@@ -275,7 +278,7 @@ mod tests {
     fn what_took_the_place_of_a_truncated_end_stays_until_it_is_durable() {
         let tail = Tail::default();
         tail.append(&entries(0..10));
-        tail.on_durable(&places(10));
+        tail.on_durable(&positions(10));
         tail.ease();
         tail.truncate_after(Some(log_id(1, 4)));
         tail.append(&entries(5..10));
@@ -288,11 +291,11 @@ mod tests {
     fn places_of_records_that_are_gone_give_their_room_back() {
         let tail = Tail::default();
         tail.append(&entries(0..5000));
-        tail.on_durable(&places(5000));
+        tail.on_durable(&positions(5000));
         tail.purge(log_id(1, 4989));
         tail.ease();
         assert_eq!(found(&tail), (0, (4990..5000).collect()));
         let inner = tail.inner();
-        assert!(inner.places.capacity() < 100 && inner.recent.capacity() < 100);
+        assert!(inner.positions.capacity() < 100 && inner.recent.capacity() < 100);
     }
 }

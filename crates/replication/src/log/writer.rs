@@ -9,13 +9,13 @@ use std::{
 };
 
 use super::{
-    cut::Cut,
-    record::{self, Header, Marks},
-    recover::Recovered,
+    record::{self, Marks, RecordHeader},
+    recover::RecoveredLog,
     segment::{self, SEGMENT_HEADER_BYTES, SegmentHeader},
     spare::Spare,
-    state::LogState,
-    tail::{Place, Tail},
+    state_file::LogState,
+    tail::{RecordPosition, Tail},
+    truncation::Truncation,
 };
 use crate::{
     disk::{Disk, DiskFile},
@@ -24,8 +24,8 @@ use crate::{
 };
 
 /// What a writer needs to know of the world.
-pub(crate) struct Surroundings {
-    /// Waits for room when it is full.
+pub(crate) struct WriterContext {
+    /// Waits for space when it is full.
     pub disk: Arc<dyn Disk>,
     /// The same one, and fails instead.
     pub raw_disk: Arc<dyn Disk>,
@@ -40,7 +40,7 @@ pub(crate) struct Surroundings {
 
 /// Owns the segments and the state file.
 pub(crate) struct Writer {
-    around: Surroundings,
+    around: WriterContext,
     state: LogState,
     segments: VecDeque<u64>,
     file: Box<dyn DiskFile>,
@@ -55,17 +55,17 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Goes on where the last writer ended.
-    pub fn new(around: Surroundings, state: LogState, found: &Recovered) -> io::Result<Self> {
+    pub fn new(around: WriterContext, state: LogState, recovered: &RecoveredLog) -> io::Result<Self> {
         let (_, last) = around.tail.ends();
-        let newest = *found.segments.back().ok_or_else(|| io::Error::other("the log has no segment"))?;
+        let newest = *recovered.segments.back().ok_or_else(|| io::Error::other("the log has no segment"))?;
         let file = around.disk.open(&segment::path(&around.dir, newest))?;
         let mut spare = Spare::new(Arc::clone(&around.raw_disk), &around.dir, around.segment_bytes);
         spare.begin();
         Ok(Self {
             state,
-            segments: found.segments.clone(),
+            segments: recovered.segments.clone(),
             file,
-            end: found.end,
+            end: recovered.end,
             last,
             durable: last.map_or(0, |id| id.index() + 1),
             spare,
@@ -76,7 +76,7 @@ impl Writer {
 
     /// Writes entries and syncs them once, or once more for each segment that they fill.
     pub fn append<'a>(&mut self, entries: impl Iterator<Item = &'a LogEntry>) -> io::Result<()> {
-        let mut places = Vec::new();
+        let mut positions = Vec::new();
         for entry in entries {
             self.check_follows(entry)?;
             let header = self.frame(entry);
@@ -84,26 +84,26 @@ impl Writer {
             if self.at() > self.around.segment_bytes && self.at() > bytes + SEGMENT_HEADER_BYTES as u64 {
                 self.roll_over_before(bytes)?;
             }
-            places.push(self.place(&header));
+            positions.push(self.position(&header));
             self.last = Some(entry.log_id);
         }
         self.flush()?;
-        self.around.counters.on_entries(places.len() as u64);
-        self.around.tail.on_durable(&places);
+        self.around.counters.on_entries(positions.len() as u64);
+        self.around.tail.on_durable(&positions);
         Ok(())
     }
 
     /// A log with a hole, or with one index twice, could not be opened again.
     fn check_follows(&self, entry: &LogEntry) -> io::Result<()> {
-        let (next, found) = (self.last.map_or(0, |id| id.index() + 1), entry.log_id.index());
-        if found == next {
+        let (next, recovered) = (self.last.map_or(0, |id| id.index() + 1), entry.log_id.index());
+        if recovered == next {
             return Ok(());
         }
-        Err(io::Error::other(format!("append log record {found}: the next one must be {next}")))
+        Err(io::Error::other(format!("append log record {recovered}: the next one must be {next}")))
     }
 
     /// Puts a record at the end of the buffer.
-    fn frame(&mut self, entry: &LogEntry) -> Header {
+    fn frame(&mut self, entry: &LogEntry) -> RecordHeader {
         let committed = *self.around.committed.lock().unwrap_or_else(PoisonError::into_inner);
         let marks = Marks { durable: self.durable, committed: committed.map_or(0, |id| id.index() + 1) };
         record::encode(entry, marks, &mut self.buffer)
@@ -115,9 +115,9 @@ impl Writer {
     }
 
     /// Of the record at the end of the buffer.
-    fn place(&self, header: &Header) -> Place {
+    fn position(&self, header: &RecordHeader) -> RecordPosition {
         let bytes = header.record_bytes();
-        Place {
+        RecordPosition {
             segment: self.newest(),
             offset: u32::try_from(self.at() - bytes as u64).expect("segments are smaller than 4 GiB"),
             bytes: u32::try_from(bytes).expect("records are smaller than 4 GiB"),
@@ -155,7 +155,7 @@ impl Writer {
 
     /// Makes the spare file the newest segment, and says so in the state file before a record goes there.
     fn begin_segment(&mut self, header: SegmentHeader) -> io::Result<()> {
-        let Surroundings { disk, dir, .. } = &self.around;
+        let WriterContext { disk, dir, .. } = &self.around;
         let spare = self.spare.take(&**disk)?;
         let file = segment::begin(&**disk, dir, spare, header)?;
         self.state.newest = header.first;
@@ -175,8 +175,8 @@ impl Writer {
     /// Removes every record after `keep`.
     pub fn truncate_after(&mut self, keep: Option<LogId>) -> io::Result<()> {
         let next = keep.map_or(0, |id| id.index() + 1);
-        let Some(place) = self.around.tail.place(next) else { return Ok(()) };
-        let cut = Cut { segment: place.segment, offset: place.offset.into() };
+        let Some(position) = self.around.tail.position(next) else { return Ok(()) };
+        let cut = Truncation { segment: position.segment, offset: position.offset.into() };
         (self.state.newest, self.state.cut) = (cut.segment, Some(cut));
         self.save_state()?;
         cut.carry_out(&*self.around.disk, &self.around.dir)?;
@@ -210,7 +210,7 @@ impl Writer {
     }
 
     fn drop_oldest(&mut self) -> io::Result<()> {
-        let Surroundings { disk, dir, .. } = &self.around;
+        let WriterContext { disk, dir, .. } = &self.around;
         let oldest = self.segments.pop_front().expect("there is always a segment");
         disk.remove(&segment::path(dir, oldest))?;
         disk.sync_dir(dir)

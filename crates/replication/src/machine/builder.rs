@@ -5,11 +5,11 @@ use std::{io, marker::PhantomData, path::PathBuf, sync::Arc};
 use berth_model::store::Store;
 use openraft::RaftSnapshotBuilder;
 
-use super::Demand;
+use super::SnapshotDemand;
 use crate::{
     observer::Alarm,
     runtime::Runtime,
-    snapshot::{Image, Meta, Snapshots},
+    snapshot::{SnapshotCoverage, SnapshotImage, Snapshots},
     space::is_full,
     types::{Snapshot, SnapshotMeta, Types},
 };
@@ -17,15 +17,15 @@ use crate::{
 /// One snapshot to be.
 pub(crate) struct Builder<R> {
     pub store: Store,
-    pub meta: Option<Meta>,
+    pub meta: Option<SnapshotCoverage>,
     pub snapshots: Arc<Snapshots>,
-    pub demand: Demand,
+    pub demand: SnapshotDemand,
     pub alarm: Arc<Alarm>,
     pub runs_on: PhantomData<R>,
 }
 
 impl<R: Runtime> RaftSnapshotBuilder<Types<R>> for Builder<R> {
-    type SnapshotData = Image;
+    type SnapshotData = SnapshotImage;
 
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
         let meta =
@@ -49,20 +49,20 @@ impl<R: Runtime> RaftSnapshotBuilder<Types<R>> for Builder<R> {
     }
 }
 
-/// Whether the log may go on after such a failure: without room, or with a snapshot that cannot be read back, it only
+/// Whether the log may go on after such a failure: without space, or with a snapshot that cannot be read back, it only
 /// grows. A disk that fails in another way is not to be trusted with the log either.
 fn loses_nothing(error: &io::Error) -> bool {
     is_full(error) || error.kind() == io::ErrorKind::InvalidData
 }
 
 /// A snapshot as the consensus engine knows it.
-pub(super) fn into_engine(image: Image) -> Snapshot {
-    let Meta { last, membership, .. } = image.meta.clone();
+pub(super) fn into_engine(image: SnapshotImage) -> Snapshot {
+    let SnapshotCoverage { last, membership, .. } = image.meta.clone();
     Snapshot { meta: SnapshotMeta { last_log_id: Some(last), last_membership: membership }, snapshot: image }
 }
 
 /// The answer for a snapshot that was not written: the engine looks only at what it covers, which is nothing.
-fn nothing_new(meta: Meta) -> Snapshot {
+fn nothing_new(meta: SnapshotCoverage) -> Snapshot {
     let nothing = SnapshotMeta { last_log_id: None, last_membership: meta.membership.clone() };
-    Snapshot { meta: nothing, snapshot: Image { path: PathBuf::new(), meta } }
+    Snapshot { meta: nothing, snapshot: SnapshotImage { path: PathBuf::new(), meta } }
 }

@@ -5,23 +5,23 @@ mod schedule;
 
 use std::{io, marker::PhantomData, pin::pin, sync::Arc};
 
-use berth_model::{event::Applied, store::Store};
+use berth_model::{event::AppliedEntry, store::Store};
 use futures_util::{Stream, StreamExt};
 use openraft::{
     EntryPayload,
     storage::{ApplyResponder, EntryResponder, RaftStateMachine},
 };
 
-pub(crate) use schedule::Demand;
+pub(crate) use schedule::SnapshotDemand;
 
 use self::{builder::Builder, schedule::Schedule};
 use crate::{
-    Members,
+    ClusterMembers,
     departed::Departed,
     log::LogStore,
     observer::{Alarm, Observer},
     runtime::Runtime,
-    snapshot::{self, Image, Loaded, Meta, Snapshots},
+    snapshot::{self, LoadedState, SnapshotCoverage, SnapshotImage, Snapshots},
     types::{LogEntry, LogId, Proposal, Snapshot, SnapshotMeta, StoredMembership, Types, term_of},
 };
 
@@ -36,26 +36,26 @@ pub(crate) struct Machine {
     /// Who was a member before.
     departed: Departed,
     schedule: Schedule,
-    demand: Demand,
+    demand: SnapshotDemand,
     snapshots: Arc<Snapshots>,
     observer: Arc<dyn Observer>,
-    told_term: u64,
+    reported_term: u64,
     alarm: Arc<Alarm>,
     /// The newest version of entries that is applied.
     known: u8,
 }
 
 /// Whoever proposed an entry here, and is to be answered.
-type Waiting<R> = Option<ApplyResponder<Types<R>>>;
+type ApplyWaiter<R> = Option<ApplyResponder<Types<R>>>;
 
 impl Machine {
     /// Begins with a snapshot, or with an empty store. Begins a snapshot every `snapshot_entries` records, or later if
     /// the state is large, or on demand. Applies entries of versions up to `known`.
     pub fn new(
-        loaded: Loaded,
+        loaded: LoadedState,
         snapshots: Arc<Snapshots>,
         (snapshot_entries, known): (u64, u8),
-        demand: Demand,
+        demand: SnapshotDemand,
         observer: Arc<dyn Observer>,
         alarm: Arc<Alarm>,
     ) -> Self {
@@ -74,7 +74,7 @@ impl Machine {
             demand,
             snapshots,
             observer,
-            told_term: 0,
+            reported_term: 0,
             alarm,
             known,
         }
@@ -90,7 +90,7 @@ impl Machine {
             Ok(())
         })?;
         self.schedule.on_replayed();
-        self.tell_term();
+        self.report_term();
         self.observer.on_restored(&self.store);
         Ok(entries)
     }
@@ -101,7 +101,7 @@ impl Machine {
         batch: Vec<io::Result<EntryResponder<Types<R>>>>,
     ) -> io::Result<()> {
         let mut applied = Vec::with_capacity(batch.len());
-        let mut waiting: Vec<Waiting<R>> = Vec::with_capacity(batch.len());
+        let mut waiting: Vec<ApplyWaiter<R>> = Vec::with_capacity(batch.len());
         for item in batch {
             let (entry, responder) = item?;
             match self.apply_entry(entry)? {
@@ -113,7 +113,7 @@ impl Machine {
             }
         }
         if !applied.is_empty() {
-            self.tell_term();
+            self.report_term();
             self.observer.on_applied(&self.store, &applied);
         }
         for (applied, responder) in applied.into_iter().zip(waiting) {
@@ -122,15 +122,15 @@ impl Machine {
         Ok(())
     }
 
-    fn tell_term(&mut self) {
+    fn report_term(&mut self) {
         let term = self.last.as_ref().map_or(0, term_of);
-        if std::mem::replace(&mut self.told_term, term) != term {
+        if std::mem::replace(&mut self.reported_term, term) != term {
             self.observer.on_term(term);
         }
     }
 
     /// Applies one entry; what became of it, unless it is the consensus engine's own.
-    fn apply_entry(&mut self, entry: LogEntry) -> io::Result<Option<Applied>> {
+    fn apply_entry(&mut self, entry: LogEntry) -> io::Result<Option<AppliedEntry>> {
         self.last = Some(entry.log_id);
         match entry.payload {
             EntryPayload::Blank => Ok(None),
@@ -143,7 +143,7 @@ impl Machine {
         }
     }
 
-    fn apply_proposal(&mut self, log_id: &LogId, proposal: &Proposal) -> io::Result<Applied> {
+    fn apply_proposal(&mut self, log_id: &LogId, proposal: &Proposal) -> io::Result<AppliedEntry> {
         let entry = proposal.entry(self.known).map_err(|error| {
             let reason = format!("apply log record {}: {error}", log_id.index());
             self.alarm.raise(&reason);
@@ -171,9 +171,9 @@ impl Machine {
     }
 
     /// Who the servers are, as of what was applied.
-    pub fn members(&self) -> Members {
+    pub fn members(&self) -> ClusterMembers {
         let at = self.membership.log_id().map_or(0, |id| id.index());
-        Members::of(self.membership.membership(), at, false)
+        ClusterMembers::of(self.membership.membership(), at, false)
     }
 
     /// Who was one of the servers, and is none any more.
@@ -195,20 +195,20 @@ impl Machine {
         self.snapshots.write(meta, &self.store).map(drop)
     }
 
-    fn meta(&self) -> Option<Meta> {
+    fn meta(&self) -> Option<SnapshotCoverage> {
         let (membership, departed) = (self.membership.clone(), self.departed.all());
-        Some(Meta { last: self.last?, membership, departed })
+        Some(SnapshotCoverage { last: self.last?, membership, departed })
     }
 }
 
-fn answer<R: Runtime>(waiting: Waiting<R>, applied: Option<Applied>) {
+fn answer<R: Runtime>(waiting: ApplyWaiter<R>, applied: Option<AppliedEntry>) {
     if let Some(responder) = waiting {
         responder.send(applied);
     }
 }
 
 impl<R: Runtime> RaftStateMachine<Types<R>> for Machine {
-    type SnapshotData = Image;
+    type SnapshotData = SnapshotImage;
     type SnapshotBuilder = Builder<R>;
 
     async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
@@ -244,7 +244,7 @@ impl<R: Runtime> RaftStateMachine<Types<R>> for Machine {
         self.builder()
     }
 
-    async fn install_snapshot(&mut self, meta: &SnapshotMeta, image: Image) -> io::Result<()> {
+    async fn install_snapshot(&mut self, meta: &SnapshotMeta, image: SnapshotImage) -> io::Result<()> {
         let snapshots = Arc::clone(&self.snapshots);
         let read = move || {
             let (meta, store) = snapshot::read(&*snapshots.disk, &image.path).map_err(io::Error::other)?;
@@ -267,7 +267,7 @@ impl<R: Runtime> RaftStateMachine<Types<R>> for Machine {
         self.departed.on_restored(&found.departed);
         let told = self.alarm.clone();
         told.guard("install snapshot", || {
-            self.tell_term();
+            self.report_term();
             self.observer.on_restored(&self.store);
         })
     }

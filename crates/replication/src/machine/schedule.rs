@@ -14,10 +14,10 @@ const LOG_BYTES_MIN: u64 = 16 << 20;
 
 /// What those outside the apply loop want of it, and learn from it, about snapshots.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Demand(Arc<Shared>);
+pub(crate) struct SnapshotDemand(Arc<DemandState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct DemandState {
     wanted: AtomicBool,
     /// Why the last snapshot was not written, since it was asked for.
     failure: Mutex<Option<String>>,
@@ -27,7 +27,7 @@ struct Shared {
     applied: AtomicU64,
 }
 
-impl Demand {
+impl SnapshotDemand {
     /// The next time the consensus engine asks and none is being written, it gets a snapshot, due or not.
     pub fn raise(&self) {
         self.0.wanted.store(true, Relaxed);
@@ -63,14 +63,14 @@ impl Demand {
 #[derive(Debug)]
 pub(super) struct Schedule {
     records_max: u64,
-    demand: Demand,
+    demand: SnapshotDemand,
     records: u64,
     /// Payload bytes in the log that do not count yet.
     spared: u64,
 }
 
 impl Schedule {
-    pub fn new(records_max: u64, demand: Demand) -> Self {
+    pub fn new(records_max: u64, demand: SnapshotDemand) -> Self {
         Self { records_max, demand, records: 0, spared: 0 }
     }
 
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_is_due_after_many_records_or_many_bytes_but_never_costs_more_than_the_log() {
-        let mut schedule = Schedule::new(3, Demand::default());
+        let mut schedule = Schedule::new(3, SnapshotDemand::default());
         schedule.on_applied(1, 10);
         assert!(!schedule.is_due(0));
         schedule.on_applied(2, 10);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn half_of_what_a_start_has_read_does_not_count_and_the_next_start_does_not_spare_more() {
-        let mut schedule = Schedule::new(4, Demand::default());
+        let mut schedule = Schedule::new(4, SnapshotDemand::default());
         (1..=4).for_each(|position| schedule.on_applied(position, 10));
         schedule.on_replayed();
         assert!(!schedule.is_due(20), "two records, 20 bytes");
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_last_proposal_that_was_applied_is_told_and_none_before_the_first() {
-        let demand = Demand::default();
+        let demand = SnapshotDemand::default();
         let mut schedule = Schedule::new(3, demand.clone());
         assert_eq!(demand.applied(), None);
         schedule.on_applied(2, 10);

@@ -18,10 +18,10 @@ use futures_util::{SinkExt, StreamExt};
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    frame::{self, Frame, Kind, Method},
+    frame::{self, Frame, FrameKind, Method},
     greeting::Greeting,
     lanes::Lanes,
-    port::{Channel, FrameSink, FrameStream},
+    port::{FrameSink, FrameStream, PeerChannel},
 };
 use crate::runtime::{Runtime, engine::AsyncRuntime};
 
@@ -86,10 +86,10 @@ impl Conn {
     /// Sends and receives until either side has ended, and says why.
     pub async fn run<R: Runtime>(
         self: &Arc<Self>,
-        channel: Channel,
+        channel: PeerChannel,
         handler: Option<Arc<dyn Handler>>,
     ) -> String {
-        let Channel { outgoing, incoming, .. } = channel;
+        let PeerChannel { outgoing, incoming, .. } = channel;
         let writer = self.write(outgoing);
         let reader = self.read::<R>(incoming, handler);
         let mut closed = self.closed.subscribe();
@@ -152,9 +152,9 @@ impl Conn {
 
     fn take(self: &Arc<Self>, frame: Frame, handler: Option<&dyn Handler>) -> Result<(), String> {
         let answer = match frame.kind {
-            Kind::Answer => Ok(frame.body),
-            Kind::Refusal => Err(CallError::Refused(String::from_utf8_lossy(&frame.body).into_owned())),
-            Kind::Call | Kind::Message => {
+            FrameKind::Answer => Ok(frame.body),
+            FrameKind::Refusal => Err(CallError::Refused(String::from_utf8_lossy(&frame.body).into_owned())),
+            FrameKind::Call | FrameKind::Message => {
                 let handler = handler.ok_or("the other side asks on a connection that is for its answers")?;
                 return handler.on_frame(self, frame);
             }
@@ -178,7 +178,7 @@ impl Conn {
         self: &Arc<Self>,
         method: Method,
         body: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<Asked, CallError> {
+    ) -> Result<PendingCall, CallError> {
         let (answer, answered) = oneshot::channel();
         let call = {
             let mut calls = self.calls();
@@ -190,28 +190,28 @@ impl Conn {
             calls.waiting.insert(call, answer);
             call
         };
-        let asked = Asked { conn: Arc::clone(self), call, answered };
-        self.send(Kind::Call, method, call, body)?;
-        Ok(asked)
+        let pending = PendingCall { conn: Arc::clone(self), call, answered };
+        self.send(FrameKind::Call, method, call, body)?;
+        Ok(pending)
     }
 
     /// Waits until less than `bytes` wait to be sent with a method, or the connection has ended.
-    pub async fn room(&self, method: Method, bytes: usize) {
-        self.lanes.room(method, bytes).await;
+    pub async fn wait_for_capacity(&self, method: Method, bytes: usize) {
+        self.lanes.wait_for_capacity(method, bytes).await;
     }
 
     /// Tells the other side something.
     ///
     /// # Errors
     /// When the connection has ended, or too much is on its way already: nothing was sent.
-    pub fn tell(&self, method: Method, body: &[u8]) -> Result<(), CallError> {
-        self.send(Kind::Message, method, 0, |out| out.extend_from_slice(body))
+    pub fn send_message(&self, method: Method, body: &[u8]) -> Result<(), CallError> {
+        self.send(FrameKind::Message, method, 0, |out| out.extend_from_slice(body))
     }
 
     /// Answers a call.
     pub fn answer(&self, method: Method, call: u64, body: impl FnOnce(&mut Vec<u8>)) {
         // A connection that takes no answer has ended, or is ended by whoever waits for it.
-        if let Err(error) = self.send(Kind::Answer, method, call, body) {
+        if let Err(error) = self.send(FrameKind::Answer, method, call, body) {
             self.close(&error.to_string());
         }
     }
@@ -219,14 +219,14 @@ impl Conn {
     /// Refuses a call: nothing was done.
     pub fn refuse(&self, method: Method, call: u64, why: &str) {
         let body = |out: &mut Vec<u8>| out.extend_from_slice(why.as_bytes());
-        if let Err(error) = self.send(Kind::Refusal, method, call, body) {
+        if let Err(error) = self.send(FrameKind::Refusal, method, call, body) {
             self.close(&error.to_string());
         }
     }
 
     fn send(
         &self,
-        kind: Kind,
+        kind: FrameKind,
         method: Method,
         call: u64,
         body: impl FnOnce(&mut Vec<u8>),
@@ -274,13 +274,13 @@ impl Conn {
 
 /// A call that waits for its answer.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PendingCall {
     conn: Arc<Conn>,
     call: u64,
     answered: oneshot::Receiver<Result<Bytes, CallError>>,
 }
 
-impl Future for Asked {
+impl Future for PendingCall {
     type Output = Result<Bytes, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -290,7 +290,7 @@ impl Future for Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         self.conn.calls().waiting.remove(&self.call);
     }

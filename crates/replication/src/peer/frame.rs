@@ -13,21 +13,21 @@ use bytes::Bytes;
 
 use super::port::FRAME_BYTES_MAX;
 
-/// Before the body.
+/// Bytes of a frame before its body.
 pub(crate) const HEAD_BYTES: usize = 16;
 /// Of a frame's body.
 pub(crate) const BODY_BYTES_MAX: usize = FRAME_BYTES_MAX - HEAD_BYTES;
 
 /// What a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// Waits for an answer.
     Call,
     /// The answer to the call of that number.
     Answer,
     /// The call of that number is refused; the body says why, as text.
     Refusal,
-    /// Waits for nothing.
+    /// Needs no reply.
     Message,
 }
 
@@ -79,25 +79,25 @@ impl Method {
     }
 }
 
-impl Kind {
+impl FrameKind {
     const ALL: [Self; 4] = [Self::Call, Self::Answer, Self::Refusal, Self::Message];
 }
 
 /// A frame that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// What it is.
-    pub kind: Kind,
+    /// Kind of the frame.
+    pub kind: FrameKind,
     /// What it is about.
     pub method: Method,
     /// Of the call; 0 for a message.
     pub call: u64,
-    /// What is said.
+    /// Payload of the frame.
     pub body: Bytes,
 }
 
 /// Begins a frame; the body is appended to what it returns.
-pub(crate) fn begin(kind: Kind, method: Method, call: u64) -> Vec<u8> {
+pub(crate) fn begin(kind: FrameKind, method: Method, call: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&[kind as u8 + 1, method.number(), 0, 0]);
@@ -129,7 +129,7 @@ pub(crate) fn decode(bytes: &Bytes) -> Result<Frame, String> {
     if crc != crc32c::crc32c(&bytes[4..]) {
         return Err("the checksum of a frame does not match".to_owned());
     }
-    let kind = usize::from(head[4]).checked_sub(1).and_then(|kind| Kind::ALL.get(kind).copied());
+    let kind = usize::from(head[4]).checked_sub(1).and_then(|kind| FrameKind::ALL.get(kind).copied());
     let kind = kind.ok_or_else(|| format!("a frame is of kind {}, which is not known", head[4]))?;
     let method = Method::of(head[5]).ok_or_else(|| format!("method {} is not known", head[5]))?;
     let call = u64::from_le_bytes(head[8..].try_into().expect("eight bytes"));
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     fn frame() -> Bytes {
-        let mut out = begin(Kind::Call, Method::Append, 7);
+        let mut out = begin(FrameKind::Call, Method::Append, 7);
         out.extend_from_slice(b"body");
         finish(out).unwrap()
     }
@@ -152,7 +152,7 @@ mod tests {
         let hex: String = bytes[4..].iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hex, "010200000700000000000000626f6479");
         let body = Bytes::from_static(b"body");
-        let expected = Frame { kind: Kind::Call, method: Method::Append, call: 7, body };
+        let expected = Frame { kind: FrameKind::Call, method: Method::Append, call: 7, body };
         assert_eq!(decode(&bytes), Ok(expected));
     }
 
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_frame_larger_than_a_channel_takes_is_not_made() {
-        let mut out = begin(Kind::Call, Method::Append, 7);
+        let mut out = begin(FrameKind::Call, Method::Append, 7);
         out.resize(FRAME_BYTES_MAX + 1, 0);
         assert_eq!(finish(out), Err(FRAME_BYTES_MAX + 1));
     }

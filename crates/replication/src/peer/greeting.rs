@@ -18,15 +18,15 @@ const MAGIC: &str = "berth-peer";
 /// The version of everything that servers say to each other, this one and the oldest that is understood.
 pub(crate) const WIRE_VERSION: u32 = 1;
 const WIRE_VERSION_MIN: u32 = 1;
-/// Of Berth.
+/// Version of this Berth.
 pub(crate) const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The cluster that a server belongs to, as it learns it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cluster(Arc<Known>);
+pub(crate) struct OwnCluster(Arc<ClusterState>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct ClusterState {
     /// The halves of its id; 0 until it is known.
     id: [AtomicU64; 2],
     /// See [`crate::era`].
@@ -37,7 +37,7 @@ struct Known {
     alarm: Mutex<Weak<Alarm>>,
 }
 
-impl Cluster {
+impl OwnCluster {
     /// Its id; 0 for none yet.
     pub fn id(&self) -> u128 {
         let [high, low] = [0, 1].map(|half: usize| self.0.id[half].load(Ordering::Acquire));
@@ -93,10 +93,10 @@ pub(crate) struct Greeting {
     /// The newest version of the wire that it speaks.
     #[n(1)]
     pub wire: u32,
-    /// The oldest.
+    /// The oldest version of the wire that it speaks.
     #[n(2)]
     pub wire_min: u32,
-    /// Its Berth.
+    /// Its version of Berth.
     #[n(3)]
     pub version: String,
     /// Its cluster's id, most significant byte first; zeros when it has none yet.
@@ -122,7 +122,7 @@ pub(crate) struct Greeting {
 
 impl Greeting {
     /// This server's own, to `meant`, or to anybody when that is 0.
-    pub fn ours(cluster: &Cluster, server: u64, meant: u64) -> Self {
+    pub fn ours(cluster: &OwnCluster, server: u64, meant: u64) -> Self {
         Self {
             magic: MAGIC.to_owned(),
             wire: WIRE_VERSION,
@@ -168,7 +168,7 @@ impl Greeting {
     }
 
     /// The same, and informs whoever watches over this server.
-    fn check_era(&self, other: &Self, cluster: &Cluster) -> Result<(), String> {
+    fn check_era(&self, other: &Self, cluster: &OwnCluster) -> Result<(), String> {
         let Some(why) = self.left_behind(other) else { return Ok(()) };
         cluster.raise(&why);
         Err(why)
@@ -177,8 +177,8 @@ impl Greeting {
     /// Whether the other may be talked to by this server, of `cluster`.
     ///
     /// # Errors
-    /// Why not, for the people on both sides.
-    pub fn admit(&self, other: &Self, cluster: &Cluster) -> Result<(), String> {
+    /// Why not, for the users on both sides.
+    pub fn admit(&self, other: &Self, cluster: &OwnCluster) -> Result<(), String> {
         self.check_era(other, cluster)?;
         self.check(other)?;
         let (known, written) = (other.entries, cluster.entries());
@@ -191,7 +191,7 @@ impl Greeting {
         Ok(())
     }
 
-    /// Whether the other belongs to another cluster, as far as both know theirs: for the people on this side. Ids are not enough
+    /// Whether the other belongs to another cluster, as far as both know theirs: for the users on this side. Ids are not enough
     /// to distinguish the two: whoever founds a cluster alone has the id 1.
     pub fn other_cluster(&self, other: &Self) -> Option<String> {
         let (ours, theirs) = (self.cluster(), other.cluster());
@@ -210,7 +210,7 @@ impl Greeting {
     /// Whether the other may be talked to.
     ///
     /// # Errors
-    /// Why not, for the people on both sides.
+    /// Why not, for the users on both sides.
     fn check(&self, other: &Self) -> Result<(), String> {
         if other.wire < self.wire_min || other.wire_min > self.wire {
             return Err(format!(
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     fn server(id: u64, cluster: u128) -> Greeting {
-        let known = Cluster::default();
+        let known = OwnCluster::default();
         known.learn(cluster);
         Greeting { version: "1.2.3".to_owned(), entries: 9, ..Greeting::ours(&known, id, 0) }
     }
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_server_that_does_not_know_what_was_written_is_refused_with_both_versions() {
-        let cluster = Cluster::default();
+        let cluster = OwnCluster::default();
         cluster.learn(7);
         let (ours, older) = (Greeting::ours(&cluster, 1, 0), Greeting { entries: 3, ..server(2, 7) });
         cluster.learn_entries(3);

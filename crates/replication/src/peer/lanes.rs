@@ -35,14 +35,14 @@ fn lane(method: Method) -> usize {
 /// The frames of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<QueuedFrames>,
     came: Notify,
     /// A frame has left the lane of messages.
     left: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct QueuedFrames {
     lanes: [Lane; LANES],
     turn: u32,
     closed: bool,
@@ -55,11 +55,11 @@ struct Lane {
 }
 
 impl Lanes {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, QueuedFrames> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a frame at the end of its lane; whether there was room.
+    /// Puts a frame at the end of its lane; whether there was space.
     pub fn push(&self, method: Method, frame: Bytes) -> bool {
         let mut waiting = self.waiting();
         let closed = waiting.closed;
@@ -90,7 +90,7 @@ impl Lanes {
     }
 
     /// Waits until less than `bytes` wait in a lane, or the lanes are closed.
-    pub async fn room(&self, method: Method, bytes: usize) {
+    pub async fn wait_for_capacity(&self, method: Method, bytes: usize) {
         loop {
             let mut left = pin!(self.left.notified());
             left.as_mut().enable();
@@ -123,7 +123,7 @@ impl Lanes {
     /// Nothing more is taken, and what waits is gone.
     pub fn close(&self) {
         let mut waiting = self.waiting();
-        *waiting = Waiting { closed: true, ..Waiting::default() };
+        *waiting = QueuedFrames { closed: true, ..QueuedFrames::default() };
         drop(waiting);
         self.came.notify_one();
         self.left.notify_waiters();

@@ -12,8 +12,8 @@ use futures_util::{SinkExt, StreamExt};
 use super::{
     conn::{CallError, Conn},
     frame::Method,
-    greeting::{Cluster, Greeting},
-    port::{Channel, Dial, PeerAddress},
+    greeting::{Greeting, OwnCluster},
+    port::{Dial, PeerAddress, PeerChannel},
     versions::Versions,
 };
 use crate::runtime::{Runtime, engine::AsyncRuntime};
@@ -28,14 +28,14 @@ pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// Why a connection could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NotOpened {
+pub(crate) struct DialError {
     /// The reason, in words.
     pub why: String,
     /// Somebody answered there, and one of the two sides does not accept the other: that does not end by itself.
     pub is_refusal: bool,
 }
 
-impl NotOpened {
+impl DialError {
     fn unreached(why: String) -> Self {
         Self { why, is_refusal: false }
     }
@@ -56,24 +56,24 @@ impl NotOpened {
 
 /// Who this server is, to others.
 #[derive(Clone)]
-pub(crate) struct Own {
+pub(crate) struct OwnServer {
     pub server: u64,
     /// The newest entries of the log that it can apply.
     pub entries: u8,
-    pub cluster: Cluster,
+    pub cluster: OwnCluster,
     pub dial: Arc<dyn Dial>,
     /// What the others can apply.
     pub others: Arc<Versions>,
 }
 
-impl Own {
+impl OwnServer {
     /// Opens a connection to `to`, where `meant` is expected; 0 for anybody.
     ///
     /// # Errors
     /// When nobody answers, or who does refuses or is refused.
-    pub async fn open<R: Runtime>(&self, to: &PeerAddress, meant: u64) -> Result<Arc<Conn>, NotOpened> {
+    pub async fn open<R: Runtime>(&self, to: &PeerAddress, meant: u64) -> Result<Arc<Conn>, DialError> {
         let opened = R::Async::timeout(DIAL_MAX, self.greet(to, meant)).await;
-        let late = |_| Err(NotOpened::unreached(format!("no answer within {} ms", DIAL_MAX.as_millis())));
+        let late = |_| Err(DialError::unreached(format!("no answer within {} ms", DIAL_MAX.as_millis())));
         let (channel, remote) = opened.unwrap_or_else(late).map_err(|failed| failed.at(to))?;
         let conn = Conn::new::<R>(remote);
         let running = Arc::clone(&conn);
@@ -95,8 +95,8 @@ impl Own {
     /// nothing, nor does one that is not who it says.
     ///
     /// # Errors
-    /// When it says so, with the text for people.
-    pub async fn ask_era(&self, to: &PeerAddress, meant: u64) -> Result<(), String> {
+    /// When it says so, with the text for users.
+    pub async fn check_era(&self, to: &PeerAddress, meant: u64) -> Result<(), String> {
         let Ok((channel, ours, remote)) = self.introduce(to, meant).await else { return Ok(()) };
         if channel.vouch(remote.server).is_err() {
             return Ok(());
@@ -104,21 +104,21 @@ impl Own {
         ours.left_behind(&remote).map_or(Ok(()), Err)
     }
 
-    async fn greet(&self, to: &PeerAddress, meant: u64) -> Result<(Channel, Greeting), NotOpened> {
+    async fn greet(&self, to: &PeerAddress, meant: u64) -> Result<(PeerChannel, Greeting), DialError> {
         let (channel, ours, remote) = self.introduce(to, meant).await?;
-        channel.vouch(remote.server).map_err(NotOpened::refused)?;
+        channel.vouch(remote.server).map_err(DialError::refused)?;
         let admitted = ours.admit(&remote, &self.cluster).inspect_err(|why| {
             if ours.is_outgrown_by(&remote) {
                 self.others.set_outgrown(Some(why.clone()));
             }
         });
-        admitted.map_err(NotOpened::refused)?;
+        admitted.map_err(DialError::refused)?;
         self.others.set_outgrown(None);
         self.others.remember(&remote);
         Ok((channel, remote))
     }
 
-    /// Whether whoever listens there is of another cluster than this server: which two they are, for people.
+    /// Whether whoever listens there is of another cluster than this server: which two they are, for users.
     ///
     /// # Errors
     /// When nobody answers, or one of the two knows of no cluster yet.
@@ -136,37 +136,37 @@ impl Own {
         &self,
         to: &PeerAddress,
         meant: u64,
-    ) -> Result<(Channel, Greeting, Greeting), NotOpened> {
-        let mut channel = self.dial.dial(to).await.map_err(NotOpened::of)?;
+    ) -> Result<(PeerChannel, Greeting, Greeting), DialError> {
+        let mut channel = self.dial.dial(to).await.map_err(DialError::of)?;
         let ours = self.greeting(meant);
-        channel.outgoing.send(ours.encode().into()).await.map_err(NotOpened::of)?;
-        let closed = || NotOpened::unreached("it closed the connection before it said anything".to_owned());
-        let first = channel.incoming.next().await.ok_or_else(closed)?.map_err(NotOpened::of)?;
-        let remote = Greeting::decode(&first).map_err(NotOpened::refused)?;
+        channel.outgoing.send(ours.encode().into()).await.map_err(DialError::of)?;
+        let closed = || DialError::unreached("it closed the connection before it said anything".to_owned());
+        let first = channel.incoming.next().await.ok_or_else(closed)?.map_err(DialError::of)?;
+        let remote = Greeting::decode(&first).map_err(DialError::refused)?;
         Ok((channel, ours, remote))
     }
 }
 
 /// The way to one server.
-pub(crate) struct Link {
-    own: Own,
+pub(crate) struct PeerLink {
+    own: OwnServer,
     target: u64,
     to: PeerAddress,
     /// Held while a connection is opened: everybody else waits for the outcome.
-    opening: tokio::sync::Mutex<Option<Failed>>,
+    opening: tokio::sync::Mutex<Option<FailedDial>>,
     open: Mutex<Option<Arc<Conn>>>,
     /// Why there is no connection, if the last could not be opened.
-    why: Mutex<Option<NotOpened>>,
+    why: Mutex<Option<DialError>>,
 }
 
 /// A connection could not be opened.
-struct Failed {
+struct FailedDial {
     at: Duration,
     why: String,
 }
 
-impl Link {
-    pub fn new(own: Own, target: u64, to: PeerAddress) -> Self {
+impl PeerLink {
+    pub fn new(own: OwnServer, target: u64, to: PeerAddress) -> Self {
         Self {
             own,
             target,
@@ -177,7 +177,7 @@ impl Link {
         }
     }
 
-    /// Where it leads.
+    /// Address of the server.
     pub fn to(&self) -> &PeerAddress {
         &self.to
     }
@@ -189,11 +189,11 @@ impl Link {
     }
 
     /// Why there is no connection, if the last could not be opened.
-    pub fn why_not(&self) -> Option<NotOpened> {
+    pub fn why_not(&self) -> Option<DialError> {
         self.why().clone()
     }
 
-    fn why(&self) -> MutexGuard<'_, Option<NotOpened>> {
+    fn why(&self) -> MutexGuard<'_, Option<DialError>> {
         self.why.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -221,7 +221,7 @@ impl Link {
             }
             Err(not_opened) => {
                 let why = not_opened.why.clone();
-                *failed = Some(Failed { at: R::now(), why: why.clone() });
+                *failed = Some(FailedDial { at: R::now(), why: why.clone() });
                 *self.why() = Some(not_opened);
                 Err(CallError::NotSent(why))
             }
@@ -242,9 +242,9 @@ impl Link {
         let opened = R::Async::timeout(patience, self.conn::<R>()).await;
         let conn = opened
             .unwrap_or_else(|_| Err(CallError::NotSent(format!("reach {}: no answer yet", self.to))))?;
-        let asked = conn.call(method, body)?;
+        let pending = conn.call(method, body)?;
         let rest = patience.saturating_sub(R::now().saturating_sub(begun));
-        match R::Async::timeout(rest, asked).await {
+        match R::Async::timeout(rest, pending).await {
             Ok(answer) => answer,
             Err(_) => {
                 if conn.silence::<R>() >= SILENCE_MAX {
@@ -260,7 +260,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for PeerLink {
     fn drop(&mut self) {
         if let Some(conn) = self.is_open() {
             conn.close("the server has another address, or is no longer of the cluster");

@@ -13,14 +13,14 @@ use futures_util::{SinkExt, StreamExt, future::BoxFuture};
 
 use super::{
     conn::{CallError, Conn, Handler},
-    frame::{BODY_BYTES_MAX, Frame, Kind, Method},
-    greeting::{Cluster, Greeting, OUR_VERSION},
-    link::{DIAL_MAX, Link, NotOpened, Own},
-    port::{Channel, Dial, PeerAddress},
-    versions::Knows,
+    frame::{BODY_BYTES_MAX, Frame, FrameKind, Method},
+    greeting::{Greeting, OUR_VERSION, OwnCluster},
+    link::{DIAL_MAX, DialError, OwnServer, PeerLink},
+    port::{Dial, PeerAddress, PeerChannel},
+    versions::KnownVersion,
 };
 use crate::{
-    Members,
+    ClusterMembers,
     runtime::{Runtime, Tokio, engine::AsyncRuntime},
 };
 
@@ -38,7 +38,7 @@ pub const REQUEST_BYTES_MAX: usize = BODY_BYTES_MAX;
 
 /// Who asks, as it introduced itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct From {
+pub struct PeerIdentity {
     /// Its id.
     pub server: u64,
     /// Its cluster's id; 0 when it has none yet.
@@ -48,10 +48,10 @@ pub struct From {
 /// What the server above does for other servers.
 pub trait Service: Send + Sync + 'static {
     /// Answers a request; an error says why nothing was done.
-    fn request(&self, from: From, request: Bytes) -> BoxFuture<'static, Result<Bytes, String>>;
+    fn request(&self, from: PeerIdentity, request: Bytes) -> BoxFuture<'static, Result<Bytes, String>>;
 
     /// Takes in a message, without waiting.
-    fn message(&self, from: From, message: Bytes);
+    fn message(&self, from: PeerIdentity, message: Bytes);
 }
 
 /// A request to another server has failed.
@@ -68,7 +68,7 @@ pub enum RequestError {
     Refused(String),
 }
 
-impl std::convert::From<CallError> for RequestError {
+impl From<CallError> for RequestError {
     fn from(error: CallError) -> Self {
         match error {
             CallError::NotSent(why) => Self::NotSent(why),
@@ -80,7 +80,7 @@ impl std::convert::From<CallError> for RequestError {
 
 /// The other servers. A clone is the same.
 pub struct Peers<R: Runtime = Tokio> {
-    shared: Arc<Shared>,
+    shared: Arc<PeersState>,
     runs_on: std::marker::PhantomData<R>,
 }
 
@@ -90,30 +90,30 @@ impl<R: Runtime> Clone for Peers<R> {
     }
 }
 
-struct Shared {
-    own: Own,
+struct PeersState {
+    own: OwnServer,
     service: Arc<dyn Service>,
-    links: Mutex<BTreeMap<u64, Arc<Link>>>,
+    links: Mutex<BTreeMap<u64, Arc<PeerLink>>>,
     /// Deals with the consensus engine's frames; none until it runs, and once it has ended.
     consensus: Mutex<Option<Arc<dyn Handler>>>,
     /// Connections that others have opened.
     accepted: Mutex<Vec<Weak<Conn>>>,
     /// When each server was heard last.
-    heard: Mutex<BTreeMap<u64, Duration>>,
+    last_heard: Mutex<BTreeMap<u64, Duration>>,
 }
 
-impl Shared {
+impl PeersState {
     fn consensus(&self) -> MutexGuard<'_, Option<Arc<dyn Handler>>> {
         self.consensus.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn on_heard(&self, server: u64, now: Duration) {
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last_heard = self.last_heard.lock().unwrap_or_else(PoisonError::into_inner);
         // Whoever introduces itself under one name after the other is remembered no more than a cluster's servers are.
-        if heard.len() >= HEARD_MAX && !heard.contains_key(&server) {
-            heard.pop_first();
+        if last_heard.len() >= HEARD_MAX && !last_heard.contains_key(&server) {
+            last_heard.pop_first();
         }
-        heard.insert(server, now);
+        last_heard.insert(server, now);
     }
 
     /// Remembers a connection that another has opened, to end it.
@@ -136,21 +136,21 @@ impl<R: Runtime> Peers<R> {
 
     /// Those of a server that applies entries of the log up to a version, see [`crate::Config::entries`].
     pub fn knowing(server: u64, dial: Arc<dyn Dial>, service: Arc<dyn Service>, entries: u8) -> Self {
-        let own = Own { server, entries, cluster: Cluster::default(), dial, others: Arc::default() };
-        let shared = Shared {
+        let own = OwnServer { server, entries, cluster: OwnCluster::default(), dial, others: Arc::default() };
+        let shared = PeersState {
             own,
             service,
             links: Mutex::default(),
             consensus: Mutex::default(),
             accepted: Mutex::default(),
-            heard: Mutex::default(),
+            last_heard: Mutex::default(),
         };
         Self { shared: Arc::new(shared), runs_on: std::marker::PhantomData }
     }
 
     /// Those of a server that knows no others and listens to none.
     pub(crate) fn alone(server: u64) -> Self {
-        Self::new(server, Arc::new(Nobody), Arc::new(Nobody))
+        Self::new(server, Arc::new(NoService), Arc::new(NoService))
     }
 
     /// This server's id.
@@ -159,7 +159,7 @@ impl<R: Runtime> Peers<R> {
     }
 
     /// The cluster, as far as this server knows it.
-    pub(crate) fn cluster(&self) -> &Cluster {
+    pub(crate) fn cluster(&self) -> &OwnCluster {
         &self.shared.own.cluster
     }
 
@@ -176,17 +176,17 @@ impl<R: Runtime> Peers<R> {
         accepted.iter().filter_map(Weak::upgrade).for_each(|conn| conn.close("the server stops"));
     }
 
-    fn links(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Link>>> {
+    fn links(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<PeerLink>>> {
         self.shared.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The way to a server, which has this address now.
-    pub(crate) fn link(&self, server: u64, address: &PeerAddress) -> Arc<Link> {
+    pub(crate) fn link(&self, server: u64, address: &PeerAddress) -> Arc<PeerLink> {
         let mut links = self.links();
         match links.get(&server).filter(|link| link.to() == address) {
             Some(link) => Arc::clone(link),
             None => {
-                let link = Arc::new(Link::new(self.shared.own.clone(), server, address.clone()));
+                let link = Arc::new(PeerLink::new(self.shared.own.clone(), server, address.clone()));
                 links.insert(server, Arc::clone(&link));
                 link
             }
@@ -197,15 +197,15 @@ impl<R: Runtime> Peers<R> {
     /// left out must not elect and be elected, not even for a moment.
     ///
     /// # Errors
-    /// When it was, with the text for people.
-    pub(crate) async fn ask_era(&self, members: &Members) -> Result<(), String> {
+    /// When it was, with the text for users.
+    pub(crate) async fn check_era(&self, members: &ClusterMembers) -> Result<(), String> {
         let own = &self.shared.own;
         let others = members.all.iter().filter(|member| member.id != own.server);
-        let asked = others.map(async |member| {
+        let pending = others.map(async |member| {
             let address = PeerAddress(member.peer.address.clone());
-            R::Async::timeout(DIAL_MAX, own.ask_era(&address, member.id)).await.unwrap_or(Ok(()))
+            R::Async::timeout(DIAL_MAX, own.check_era(&address, member.id)).await.unwrap_or(Ok(()))
         });
-        futures_util::future::join_all(asked).await.into_iter().collect()
+        futures_util::future::join_all(pending).await.into_iter().collect()
     }
 
     /// Asks a server, whose address is known from the cluster's membership.
@@ -236,8 +236,8 @@ impl<R: Runtime> Peers<R> {
     ) -> Result<Bytes, RequestError> {
         let opened = self.shared.own.open::<R>(address, 0).await;
         let conn = opened.map_err(|failed| RequestError::NotSent(failed.why))?;
-        let asked = conn.call(Method::Request, |out| out.extend_from_slice(request))?;
-        let answer = R::Async::timeout(patience, asked).await;
+        let pending = conn.call(Method::Request, |out| out.extend_from_slice(request))?;
+        let answer = R::Async::timeout(patience, pending).await;
         conn.close("the request is answered");
         let late =
             || CallError::Unknown(format!("{address} has not answered within {} ms", patience.as_millis()));
@@ -249,36 +249,41 @@ impl<R: Runtime> Peers<R> {
     ///
     /// # Errors
     /// When it was not sent.
-    pub async fn tell(&self, server: u64, address: &PeerAddress, message: &[u8]) -> Result<(), RequestError> {
+    pub async fn send_message(
+        &self,
+        server: u64,
+        address: &PeerAddress,
+        message: &[u8],
+    ) -> Result<(), RequestError> {
         let conn = self.link(server, address).conn::<R>().await?;
-        conn.room(Method::Relay, MESSAGES_BYTES_MAX).await;
-        Ok(conn.tell(Method::Relay, message)?)
+        conn.wait_for_capacity(Method::Relay, MESSAGES_BYTES_MAX).await;
+        Ok(conn.send_message(Method::Relay, message)?)
     }
 
     /// What a server can apply, as it introduced itself last.
-    pub(crate) fn knows(&self, server: u64) -> Knows {
+    pub(crate) fn knows(&self, server: u64) -> KnownVersion {
         let own = &self.shared.own;
         if server == own.server {
-            return Knows { server, version: Some(OUR_VERSION.to_owned()), entries: own.entries };
+            return KnownVersion { server, version: Some(OUR_VERSION.to_owned()), entries: own.entries };
         }
         own.others.of(server)
     }
 
-    /// Whether whoever listens at an address is of another cluster than this server: which two they are, for people.
+    /// Whether whoever listens at an address is of another cluster than this server: which two they are, for users.
     ///
     /// # Errors
     /// When nobody answers in time, or one of the two knows of no cluster yet.
     pub async fn other_cluster(&self, address: &PeerAddress) -> Result<Option<String>, String> {
-        let asked = R::Async::timeout(DIAL_MAX, self.shared.own.other_cluster(address)).await;
-        asked.unwrap_or_else(|_| Err(format!("reach {address}: no answer yet")))
+        let pending = R::Async::timeout(DIAL_MAX, self.shared.own.other_cluster(address)).await;
+        pending.unwrap_or_else(|_| Err(format!("reach {address}: no answer yet")))
     }
 
-    /// Why other servers refuse this one, if it was started with an older version than the cluster has come to: for people.
+    /// Why other servers refuse this one, if it was started with an older version than the cluster has come to: for users.
     pub fn outgrown(&self) -> Option<String> {
         self.shared.own.others.outgrown()
     }
 
-    /// Why no connection to a server could be opened, if the last could not: for people.
+    /// Why no connection to a server could be opened, if the last could not: for users.
     pub fn why_not(&self, server: u64) -> Option<String> {
         Some(self.not_opened(server)?.why)
     }
@@ -288,20 +293,21 @@ impl<R: Runtime> Peers<R> {
         self.not_opened(server).filter(|failed| failed.is_refusal).map(|failed| failed.why)
     }
 
-    fn not_opened(&self, server: u64) -> Option<NotOpened> {
+    fn not_opened(&self, server: u64) -> Option<DialError> {
         self.links().get(&server)?.why_not()
     }
 
     /// How long ago a server was last heard, on a connection in either direction; none for never.
     pub fn silence(&self, server: u64) -> Option<Duration> {
         let there = self.links().get(&server).and_then(|link| link.is_open()).map(|conn| conn.silence::<R>());
-        let heard = self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner).get(&server).copied();
-        let here = heard.map(|at| R::now().saturating_sub(at));
+        let last_heard =
+            self.shared.last_heard.lock().unwrap_or_else(PoisonError::into_inner).get(&server).copied();
+        let here = last_heard.map(|at| R::now().saturating_sub(at));
         there.into_iter().chain(here).min()
     }
 
     /// Serves a connection that another server has opened, to its end. Returns why it has ended.
-    pub async fn accept(&self, mut channel: Channel) -> String {
+    pub async fn accept(&self, mut channel: PeerChannel) -> String {
         let greeted = R::Async::timeout(DIAL_MAX, self.greet(&mut channel)).await;
         let remote = match greeted.unwrap_or_else(|_| Err("it has not introduced itself in time".to_owned()))
         {
@@ -310,11 +316,11 @@ impl<R: Runtime> Peers<R> {
         };
         let conn = Conn::new::<R>(remote);
         self.shared.remember(&conn);
-        let handler = Arc::new(Incoming { peers: self.clone(), requests: Arc::default() });
+        let handler = Arc::new(IncomingFrames { peers: self.clone(), requests: Arc::default() });
         conn.run::<R>(channel, Some(handler)).await
     }
 
-    async fn greet(&self, channel: &mut Channel) -> Result<Greeting, String> {
+    async fn greet(&self, channel: &mut PeerChannel) -> Result<Greeting, String> {
         let first =
             channel.incoming.next().await.ok_or("it said nothing")?.map_err(|error| error.to_string())?;
         let remote = Greeting::decode(&first)?;
@@ -330,24 +336,24 @@ impl<R: Runtime> Peers<R> {
 }
 
 /// What comes by one connection.
-struct Incoming<R: Runtime> {
+struct IncomingFrames<R: Runtime> {
     peers: Peers<R>,
     /// Unanswered requests.
     requests: Arc<()>,
 }
 
-impl<R: Runtime> Handler for Incoming<R> {
+impl<R: Runtime> Handler for IncomingFrames<R> {
     fn on_frame(&self, conn: &Arc<Conn>, frame: Frame) -> Result<(), String> {
         let shared = &self.peers.shared;
-        let from = From { server: conn.remote.server, cluster: conn.remote.cluster() };
+        let from = PeerIdentity { server: conn.remote.server, cluster: conn.remote.cluster() };
         shared.on_heard(from.server, R::now());
         match (frame.kind, frame.method) {
-            (Kind::Message, Method::Relay) => {
+            (FrameKind::Message, Method::Relay) => {
                 shared.service.message(from, frame.body);
                 Ok(())
             }
-            (Kind::Call, Method::Request) => self.on_request(conn, from, frame),
-            (Kind::Call, method) => {
+            (FrameKind::Call, Method::Request) => self.on_request(conn, from, frame),
+            (FrameKind::Call, method) => {
                 let consensus = shared.consensus().clone();
                 match consensus {
                     Some(consensus) => consensus.on_frame(conn, frame),
@@ -362,8 +368,8 @@ impl<R: Runtime> Handler for Incoming<R> {
     }
 }
 
-impl<R: Runtime> Incoming<R> {
-    fn on_request(&self, conn: &Arc<Conn>, from: From, frame: Frame) -> Result<(), String> {
+impl<R: Runtime> IncomingFrames<R> {
+    fn on_request(&self, conn: &Arc<Conn>, from: PeerIdentity, frame: Frame) -> Result<(), String> {
         let Frame { method, call, body, .. } = frame;
         if Arc::strong_count(&self.requests) > REQUESTS_MAX {
             conn.refuse(method, call, "too many requests of yours wait here already: try again in a moment");
@@ -383,19 +389,19 @@ impl<R: Runtime> Incoming<R> {
 }
 
 /// A server without others.
-struct Nobody;
+struct NoService;
 
-impl Dial for Nobody {
-    fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<Channel>> {
+impl Dial for NoService {
+    fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<PeerChannel>> {
         let why = format!("reach {to}: this server was started without a way to others");
         Box::pin(std::future::ready(Err(io::Error::other(why))))
     }
 }
 
-impl Service for Nobody {
-    fn request(&self, _: From, _: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
+impl Service for NoService {
+    fn request(&self, _: PeerIdentity, _: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
         Box::pin(std::future::ready(Err("this server serves no others".to_owned())))
     }
 
-    fn message(&self, _: From, _: Bytes) {}
+    fn message(&self, _: PeerIdentity, _: Bytes) {}
 }

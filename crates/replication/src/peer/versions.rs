@@ -10,7 +10,7 @@ use super::greeting::Greeting;
 
 /// What a server of the cluster can apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Knows {
+pub(crate) struct KnownVersion {
     /// The id of the server.
     pub server: u64,
     /// Its Berth; none when it has not introduced itself.
@@ -19,7 +19,7 @@ pub(crate) struct Knows {
     pub entries: u8,
 }
 
-impl fmt::Display for Knows {
+impl fmt::Display for KnownVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.version {
             Some(version) => {
@@ -34,7 +34,7 @@ impl fmt::Display for Knows {
 /// The last greeting of each server.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
-    all: Mutex<BTreeMap<u64, Knows>>,
+    all: Mutex<BTreeMap<u64, KnownVersion>>,
     /// Why this server is refused by one that knows more, until one takes it.
     outgrown: Mutex<Option<String>>,
 }
@@ -50,7 +50,7 @@ impl Versions {
         if all.len() >= SERVERS_MAX && !all.contains_key(&server) {
             all.pop_first();
         }
-        all.insert(server, Knows { server, version: Some(version.clone()), entries });
+        all.insert(server, KnownVersion { server, version: Some(version.clone()), entries });
     }
 
     /// This server was refused by one that knows more, with this reason; or taken by one, with none.
@@ -64,8 +64,8 @@ impl Versions {
     }
 
     /// What a server can apply.
-    pub fn of(&self, server: u64) -> Knows {
+    pub fn of(&self, server: u64) -> KnownVersion {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(&server).cloned().unwrap_or(Knows { server, version: None, entries: 0 })
+        all.get(&server).cloned().unwrap_or(KnownVersion { server, version: None, entries: 0 })
     }
 }

@@ -9,7 +9,7 @@ use std::{future::Future, thread};
 use openraft::async_runtime::{Mpsc, MpscReceiver, MpscSender, MpscWeakSender, SendError, TryRecvError};
 use tokio::sync::mpsc::{self, error};
 
-/// Makes channels with room for a set number of messages.
+/// Makes channels with space for a set number of messages.
 #[derive(Debug)]
 pub struct Channel;
 
@@ -79,7 +79,7 @@ impl<T: Send> MpscReceiver<T> for Receiver<T> {
 }
 
 impl<T> Drop for Receiver<T> {
-    /// Nobody gets room any more. A sender that has room already puts its message there within the same few instructions,
+    /// Nobody gets space any more. A sender that has space already puts its message there within the same few instructions,
     /// on another thread.
     fn drop(&mut self) {
         self.0.close();

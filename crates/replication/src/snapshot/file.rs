@@ -71,7 +71,7 @@ impl From<String> for Unreadable {
 
 /// What a snapshot covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Meta {
+pub(crate) struct SnapshotCoverage {
     /// The last record in it.
     pub last: LogId,
     /// The last membership in it.
@@ -80,7 +80,7 @@ pub(crate) struct Meta {
     pub departed: Vec<u64>,
 }
 
-impl Meta {
+impl SnapshotCoverage {
     /// Whether another one names the same record and the same membership: who was a member before is not announced.
     pub fn covers_the_same(&self, other: &Self) -> bool {
         (&self.last, &self.membership) == (&other.last, &other.membership)
@@ -88,7 +88,7 @@ impl Meta {
 }
 
 #[derive(Encode, Decode)]
-struct Header {
+struct SnapshotHeader {
     #[n(0)]
     term: u64,
     #[n(1)]
@@ -104,8 +104,8 @@ struct Header {
 }
 
 /// Writes a snapshot to a new file at `path`. Durable when it returns, but for the file's name.
-pub(crate) fn write(disk: &dyn Disk, path: &Path, meta: &Meta, store: &Store) -> io::Result<()> {
-    let header = Header {
+pub(crate) fn write(disk: &dyn Disk, path: &Path, meta: &SnapshotCoverage, store: &Store) -> io::Result<()> {
+    let header = SnapshotHeader {
         term: term_of(&meta.last),
         log_index: meta.last.index(),
         index: store.index(),
@@ -114,7 +114,8 @@ pub(crate) fn write(disk: &dyn Disk, path: &Path, meta: &Meta, store: &Store) ->
     };
     let header = minicbor::to_vec(header).expect("encoding to memory does not fail");
     let file = disk.create(path)?;
-    let mut out = Out { file, at: PREAMBLE_BYTES as u64, buffer: Vec::with_capacity(BUFFER_BYTES), crc: 0 };
+    let mut out =
+        ChecksumWriter { file, at: PREAMBLE_BYTES as u64, buffer: Vec::with_capacity(BUFFER_BYTES), crc: 0 };
     out.write_all(&header)?;
     out.write_all(&crc32c::crc32c(&header).to_le_bytes())?;
     out.flush()?;
@@ -132,7 +133,7 @@ pub(crate) fn write(disk: &dyn Disk, path: &Path, meta: &Meta, store: &Store) ->
 /// # Errors
 /// [`OpenError::Damaged`] when it is not what was written, [`OpenError::NewerSnapshot`] when it is and this version does not
 /// know its format, [`OpenError::Read`] when the disk fails.
-pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<(Meta, Store), OpenError> {
+pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<(SnapshotCoverage, Store), OpenError> {
     let mut file = disk.stream(path).map_err(OpenError::read(path))?;
     read_from(&mut file).map_err(|why| why.at(path))
 }
@@ -141,7 +142,7 @@ pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<(Meta, Store), OpenEr
 ///
 /// # Errors
 /// As [`read`].
-pub(crate) fn read_hash(disk: &dyn Disk, path: &Path) -> Result<(Meta, u128), OpenError> {
+pub(crate) fn read_hash(disk: &dyn Disk, path: &Path) -> Result<(SnapshotCoverage, u128), OpenError> {
     let mut file = disk.stream(path).map_err(OpenError::read(path))?;
     read_hash_from(&mut file).map_err(|why| why.at(path))
 }
@@ -150,33 +151,33 @@ pub(crate) fn read_hash(disk: &dyn Disk, path: &Path) -> Result<(Meta, u128), Op
 ///
 /// # Errors
 /// As [`read`].
-pub(crate) fn verify(disk: &dyn Disk, path: &Path) -> Result<Meta, OpenError> {
+pub(crate) fn verify(disk: &dyn Disk, path: &Path) -> Result<SnapshotCoverage, OpenError> {
     let mut file = disk.stream(path).map_err(OpenError::read(path))?;
     verify_from(&mut file).map_err(|why| why.at(path))
 }
 
-fn read_from(file: &mut dyn Read) -> Result<(Meta, Store), Unreadable> {
+fn read_from(file: &mut dyn Read) -> Result<(SnapshotCoverage, Store), Unreadable> {
     let (preamble, header) = read_head(file)?;
     let store = read_state(file, &preamble, |from| snapshot::read(from))?;
     Ok((header.into_meta_of(store.index())?, store))
 }
 
-fn read_hash_from(file: &mut dyn Read) -> Result<(Meta, u128), Unreadable> {
+fn read_hash_from(file: &mut dyn Read) -> Result<(SnapshotCoverage, u128), Unreadable> {
     let (preamble, header) = read_head(file)?;
     let (index, hash) = read_state(file, &preamble, |from| snapshot::read_hash(from))?;
     Ok((header.into_meta_of(index)?, hash))
 }
 
-fn verify_from(file: &mut dyn Read) -> Result<Meta, Unreadable> {
+fn verify_from(file: &mut dyn Read) -> Result<SnapshotCoverage, Unreadable> {
     let (preamble, header) = read_head(file)?;
-    let mut payload = In { file: file.take(preamble.payload_bytes), crc: 0 };
+    let mut payload = ChecksumReader { file: file.take(preamble.payload_bytes), crc: 0 };
     let mut buffer = vec![0; BUFFER_BYTES];
     while payload.read(&mut buffer).map_err(|error| error.to_string())? > 0 {}
     check_end(payload, &preamble)?;
     Ok(header.into_meta()?)
 }
 
-fn read_head(file: &mut dyn Read) -> Result<(Preamble, Header), Unreadable> {
+fn read_head(file: &mut dyn Read) -> Result<(Preamble, SnapshotHeader), Unreadable> {
     let text = |error: io::Error| error.to_string();
     let mut bytes = [0; PREAMBLE_BYTES];
     file.read_exact(&mut bytes).map_err(text)?;
@@ -191,31 +192,31 @@ fn read_head(file: &mut dyn Read) -> Result<(Preamble, Header), Unreadable> {
     Ok((preamble, header))
 }
 
-impl Header {
+impl SnapshotHeader {
     /// The same where the state was found at an index.
-    fn into_meta_of(self, index: Index) -> Result<Meta, String> {
+    fn into_meta_of(self, index: Index) -> Result<SnapshotCoverage, String> {
         if index != self.index {
             return Err(format!("it holds the state at index {index}, not at {}", self.index));
         }
         self.into_meta()
     }
 
-    fn into_meta(self) -> Result<Meta, String> {
+    fn into_meta(self) -> Result<SnapshotCoverage, String> {
         let last = log_id(self.term, self.log_index);
-        Ok(Meta { last, membership: self.membership.into_stored()?, departed: self.departed })
+        Ok(SnapshotCoverage { last, membership: self.membership.into_stored()?, departed: self.departed })
     }
 }
 
 /// A snapshot's payload.
-type Payload<'a> = In<io::Take<&'a mut dyn Read>>;
+type PayloadReader<'a> = ChecksumReader<io::Take<&'a mut dyn Read>>;
 
 /// Has `read` read the state that a snapshot holds. That a format is newer is believed once the checksum shows that it was written so.
 fn read_state<T>(
     file: &mut dyn Read,
     preamble: &Preamble,
-    read: impl FnOnce(&mut Payload<'_>) -> Result<T, SnapshotError>,
+    read: impl FnOnce(&mut PayloadReader<'_>) -> Result<T, SnapshotError>,
 ) -> Result<T, Unreadable> {
-    let mut payload = In { file: file.take(preamble.payload_bytes), crc: 0 };
+    let mut payload = ChecksumReader { file: file.take(preamble.payload_bytes), crc: 0 };
     let state = match read(&mut payload) {
         Err(SnapshotError::Version(format)) if format > FORMAT_VERSION => {
             Err(Unreadable::newer(format.into(), FORMAT_VERSION.into()))
@@ -232,7 +233,7 @@ fn read_state<T>(
 }
 
 /// Checks that a payload was read to its end, was what the preamble says, and that nothing follows it.
-fn check_end(payload: Payload<'_>, preamble: &Preamble) -> Result<(), String> {
+fn check_end(payload: PayloadReader<'_>, preamble: &Preamble) -> Result<(), String> {
     if payload.file.limit() > 0 || payload.crc != preamble.payload_crc {
         return Err("the checksum of its payload does not match".to_owned());
     }
@@ -283,14 +284,14 @@ impl Preamble {
 }
 
 /// Writes to a file in large pieces and sums up what it writes.
-struct Out {
+struct ChecksumWriter {
     file: Box<dyn DiskFile>,
     at: u64,
     buffer: Vec<u8>,
     crc: u32,
 }
 
-impl Write for Out {
+impl Write for ChecksumWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= BUFFER_BYTES {
@@ -309,12 +310,12 @@ impl Write for Out {
 }
 
 /// Sums up what is read.
-struct In<R> {
+struct ChecksumReader<R> {
     file: R,
     crc: u32,
 }
 
-impl<R: Read> Read for In<R> {
+impl<R: Read> Read for ChecksumReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(buffer)?;
         self.crc = crc32c::crc32c_append(self.crc, &buffer[..read]);

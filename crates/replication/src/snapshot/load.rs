@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use berth_model::store::Store;
 
-use super::{Image, Kept, Meta, file};
+use super::{SnapshotCoverage, SnapshotFile, SnapshotImage, file};
 use crate::{
     OpenError,
     disk::{Disk, checked},
@@ -12,20 +12,20 @@ use crate::{
     types::LogId,
 };
 
-/// Where to begin.
+/// The state from which the log is replayed.
 #[derive(Default)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedState {
     /// The state, empty without a snapshot.
     pub store: Store,
     /// Where it comes from.
-    pub image: Option<Image>,
+    pub image: Option<SnapshotImage>,
     /// The snapshots that are there, oldest first.
-    pub kept: Vec<Kept>,
+    pub files: Vec<SnapshotFile>,
 }
 
 /// The records that the log has.
 #[derive(Debug, Clone, Copy)]
-struct Reach {
+struct LogSpan {
     /// The first.
     first: u64,
     /// One more than the last.
@@ -41,26 +41,26 @@ pub(crate) fn load(
     disk: &dyn Disk,
     dir: &Path,
     log_ends: (Option<LogId>, Option<LogId>),
-) -> Result<Loaded, OpenError> {
+) -> Result<LoadedState, OpenError> {
     disk.create_dir(dir).map_err(OpenError::write(dir))?;
     let next = |id: Option<LogId>| id.map_or(0, |id| id.index() + 1);
-    let reach = Reach { first: next(log_ends.0), end: next(log_ends.1) };
-    let mut kept = tidy(disk, dir)?;
-    let newest_end = kept.last().map_or(0, |newest| newest.index + 1);
-    while let Some(newest) = kept.last() {
+    let reach = LogSpan { first: next(log_ends.0), end: next(log_ends.1) };
+    let mut files = tidy(disk, dir)?;
+    let newest_end = files.last().map_or(0, |newest| newest.index + 1);
+    while let Some(newest) = files.last() {
         match file::read(disk, &newest.path) {
             Ok((meta, store)) => {
                 let path = newest.path.clone();
                 check(&path, &meta, reach)?;
-                return Ok(Loaded { store, image: Some(Image { path, meta }), kept });
+                return Ok(LoadedState { store, image: Some(SnapshotImage { path, meta }), files });
             }
             Err(OpenError::Damaged(damage)) => {
-                let before = kept.iter().rev().nth(1).map_or(0, |older| older.index + 1);
+                let before = files.iter().rev().nth(1).map_or(0, |older| older.index + 1);
                 if reach.first > before || reach.end < newest_end {
                     return Err(unreplaceable(damage, reach).into());
                 }
                 set_aside(disk, dir, &damage)?;
-                kept.pop();
+                files.pop();
             }
             Err(error) => return Err(error),
         }
@@ -69,25 +69,25 @@ pub(crate) fn load(
         let what = format!("there is no snapshot, and the log begins at record {}", reach.first);
         return Err(Damage::new(dir, what).into());
     }
-    Ok(Loaded::default())
+    Ok(LoadedState::default())
 }
 
 /// Removes what an interrupted snapshot left, and lists the others, oldest first.
-fn tidy(disk: &dyn Disk, dir: &Path) -> Result<Vec<Kept>, OpenError> {
-    let mut kept = Vec::new();
+fn tidy(disk: &dyn Disk, dir: &Path) -> Result<Vec<SnapshotFile>, OpenError> {
+    let mut files = Vec::new();
     for name in disk.list(dir).map_err(OpenError::read(dir))? {
         let path: PathBuf = dir.join(&name);
         if name.ends_with(".next") {
             disk.remove(&path).map_err(OpenError::write(&path))?;
         }
-        kept.extend(super::covered(&name).map(|index| Kept { index, path }));
+        files.extend(super::covered(&name).map(|index| SnapshotFile { index, path }));
     }
-    kept.sort_by_key(|kept| kept.index);
-    Ok(kept)
+    files.sort_by_key(|files| files.index);
+    Ok(files)
 }
 
 /// Checks that the log goes on where a snapshot ends.
-fn check(path: &Path, meta: &Meta, reach: Reach) -> Result<(), Damage> {
+fn check(path: &Path, meta: &SnapshotCoverage, reach: LogSpan) -> Result<(), Damage> {
     let end = meta.last.index() + 1;
     if reach.first > end {
         let what = format!("it ends at record {}, and the log begins at record {}", end - 1, reach.first);
@@ -102,7 +102,7 @@ fn check(path: &Path, meta: &Meta, reach: Reach) -> Result<(), Damage> {
     Ok(())
 }
 
-fn unreplaceable(damage: Damage, reach: Reach) -> Damage {
+fn unreplaceable(damage: Damage, reach: LogSpan) -> Damage {
     let what = format!(
         "snapshot is damaged: {}; the log begins at record {} and cannot replace it",
         damage.what, reach.first

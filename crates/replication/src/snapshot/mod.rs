@@ -22,24 +22,24 @@ use crate::{
     space::Space,
 };
 
-pub(crate) use file::{Meta, PREAMBLE_BYTES, read, verify};
-pub(crate) use load::{Loaded, load};
+pub(crate) use file::{PREAMBLE_BYTES, SnapshotCoverage, read, verify};
+pub(crate) use load::{LoadedState, load};
 
 /// Snapshots that are kept.
 pub(crate) const SNAPSHOTS_MAX: usize = 2;
 
 /// A snapshot on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Image {
+pub(crate) struct SnapshotImage {
     /// The path.
     pub path: PathBuf,
-    /// What it covers.
-    pub meta: Meta,
+    /// The records and the membership that it covers.
+    pub meta: SnapshotCoverage,
 }
 
 /// A snapshot that is known by its name only.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct SnapshotFile {
     /// Of the last record in it.
     pub index: u64,
     /// The path.
@@ -50,7 +50,7 @@ pub(crate) struct Kept {
 pub(crate) struct Snapshots {
     pub disk: Arc<dyn Disk>,
     dir: PathBuf,
-    shelf: Mutex<Shelf>,
+    list: Mutex<SnapshotList>,
     /// The log's: records from here on are needed by the older snapshot.
     keep_from: Arc<AtomicU64>,
     counters: Arc<Counters>,
@@ -58,10 +58,10 @@ pub(crate) struct Snapshots {
     _lock: Arc<DirLock>,
 }
 
-struct Shelf {
-    newest: Option<Image>,
+struct SnapshotList {
+    newest: Option<SnapshotImage>,
     /// All of them, oldest first.
-    kept: Vec<Kept>,
+    files: Vec<SnapshotFile>,
 }
 
 impl Snapshots {
@@ -69,26 +69,26 @@ impl Snapshots {
     pub fn new(
         disk: Arc<dyn Disk>,
         dir: PathBuf,
-        loaded: &Loaded,
+        loaded: &LoadedState,
         keep_from: Arc<AtomicU64>,
         counters: Arc<Counters>,
         space: Arc<Space>,
         lock: Arc<DirLock>,
     ) -> Self {
-        let shelf = Shelf { newest: loaded.image.clone(), kept: loaded.kept.clone() };
-        shelf.tell(&keep_from);
-        let snapshots = Self { disk, dir, shelf: Mutex::new(shelf), keep_from, counters, space, _lock: lock };
+        let list = SnapshotList { newest: loaded.image.clone(), files: loaded.files.clone() };
+        list.publish_keep_from(&keep_from);
+        let snapshots = Self { disk, dir, list: Mutex::new(list), keep_from, counters, space, _lock: lock };
         snapshots.space.on_snapshot(snapshots.newest_bytes());
         snapshots
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    fn list(&self) -> MutexGuard<'_, SnapshotList> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The newest.
-    pub fn newest(&self) -> Option<Image> {
-        self.shelf().newest.clone()
+    pub fn newest(&self) -> Option<SnapshotImage> {
+        self.list().newest.clone()
     }
 
     /// Of the newest; 0 without one.
@@ -106,7 +106,7 @@ impl Snapshots {
         self.space.fits(bytes)
     }
 
-    /// Where they lie.
+    /// The directory of the snapshots.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -116,21 +116,21 @@ impl Snapshots {
     ///
     /// # Errors
     /// `InvalidData` when what was written cannot be read back as the state that it should be.
-    pub fn write(&self, meta: Meta, store: &Store) -> io::Result<Image> {
+    pub fn write(&self, meta: SnapshotCoverage, store: &Store) -> io::Result<SnapshotImage> {
         let next = checked::with_suffix(&path(&self.dir, &meta), ".next");
         let written = file::write(&*self.disk, &next, &meta, store);
         if let Err(error) = written.and_then(|()| self.read_back(&next, &meta, store)) {
-            // Room that half a snapshot takes up is missing elsewhere.
+            // Space that half a snapshot takes up is missing elsewhere.
             self.disk.remove(&next).ok();
             return Err(error);
         }
         self.counters.on_snapshot();
-        self.adopt(Image { path: next, meta })
+        self.adopt(SnapshotImage { path: next, meta })
     }
 
     /// Checks that a start from this snapshot would give the same state. The log that it covers is removed for it. The state is not
     /// made a second time for that: with millions of allocations the server would need twice the memory.
-    fn read_back(&self, path: &Path, meta: &Meta, store: &Store) -> io::Result<()> {
+    fn read_back(&self, path: &Path, meta: &SnapshotCoverage, store: &Store) -> io::Result<()> {
         let bad = |what: String| {
             io::Error::new(io::ErrorKind::InvalidData, format!("read back {}: {what}", path.display()))
         };
@@ -144,44 +144,44 @@ impl Snapshots {
 
     /// Takes in a complete snapshot, wherever it lies, and removes those that are no longer needed. One that is older than the
     /// newest does not take its place: it was being written while a leader's arrived.
-    pub fn adopt(&self, image: Image) -> io::Result<Image> {
+    pub fn adopt(&self, image: SnapshotImage) -> io::Result<SnapshotImage> {
         let image = self.put_in_place(image)?;
-        let mut shelf = self.shelf();
-        shelf.kept.retain(|kept| kept.path != image.path);
-        shelf.kept.push(Kept { index: image.meta.last.index(), path: image.path.clone() });
-        shelf.kept.sort_by_key(|kept| kept.index);
-        let is_newest = shelf.newest.as_ref().is_none_or(|newest| newest.meta.last <= image.meta.last);
-        shelf.newest = Some(image.clone()).filter(|_| is_newest).or_else(|| shelf.newest.take());
-        let gone = shelf.kept.len().saturating_sub(SNAPSHOTS_MAX);
-        for old in shelf.kept.drain(..gone) {
+        let mut list = self.list();
+        list.files.retain(|files| files.path != image.path);
+        list.files.push(SnapshotFile { index: image.meta.last.index(), path: image.path.clone() });
+        list.files.sort_by_key(|files| files.index);
+        let is_newest = list.newest.as_ref().is_none_or(|newest| newest.meta.last <= image.meta.last);
+        list.newest = Some(image.clone()).filter(|_| is_newest).or_else(|| list.newest.take());
+        let surplus = list.files.len().saturating_sub(SNAPSHOTS_MAX);
+        for old in list.files.drain(..surplus) {
             self.disk.remove(&old.path)?;
         }
-        shelf.tell(&self.keep_from);
-        drop(shelf);
+        list.publish_keep_from(&self.keep_from);
+        drop(list);
         self.space.on_snapshot(self.newest_bytes());
         Ok(image)
     }
 
-    fn put_in_place(&self, image: Image) -> io::Result<Image> {
+    fn put_in_place(&self, image: SnapshotImage) -> io::Result<SnapshotImage> {
         let path = path(&self.dir, &image.meta);
         if image.path != path {
             self.disk.rename(&image.path, &path)?;
             self.disk.sync_dir(&self.dir)?;
         }
-        Ok(Image { path, ..image })
+        Ok(SnapshotImage { path, ..image })
     }
 }
 
-impl Shelf {
+impl SnapshotList {
     /// Tells the log from where on it must keep its records.
-    fn tell(&self, keep_from: &AtomicU64) {
-        let full = self.kept.len() >= SNAPSHOTS_MAX;
-        let older = self.kept.first().filter(|_| full);
+    fn publish_keep_from(&self, keep_from: &AtomicU64) {
+        let full = self.files.len() >= SNAPSHOTS_MAX;
+        let older = self.files.first().filter(|_| full);
         keep_from.store(older.map_or(0, |older| older.index + 1), Ordering::Release);
     }
 }
 
-fn path(dir: &Path, meta: &Meta) -> PathBuf {
+fn path(dir: &Path, meta: &SnapshotCoverage) -> PathBuf {
     dir.join(format!("{:020}-{}.snap", meta.last.index(), crate::types::term_of(&meta.last)))
 }
 

@@ -11,7 +11,7 @@ use openraft::{
 
 use super::{SEGMENT_BYTES, Server, support::Recorder};
 use crate::{
-    log::Opened,
+    log::OpenLog,
     metrics::Counters,
     observer::Alarm,
     open,
@@ -19,7 +19,7 @@ use crate::{
     types::{LogEntry, Types, Vote, log_id},
 };
 
-fn log_of(server: &Server) -> Opened<Tokio> {
+fn log_of(server: &Server) -> OpenLog<Tokio> {
     let observer = Arc::new(Recorder::default());
     let alarm = Arc::new(Alarm::new(observer.clone()));
     let (lock, _) = open::hold(&*server.disk, server.dir.path()).unwrap();

@@ -23,9 +23,10 @@ use openraft::async_runtime::WatchReceiver;
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    ChangeError, Cluster, Config, NotWritten, OpenError, Peer, ProposeError, ReadError, Replication, Start,
+    ChangeError, ClusterConfig, Config, NotWritten, OpenError, Peer, ProposeError, ReadError, Replication,
+    Start,
     disk::memory::MemoryDisk,
-    peer::{Channel, Dial, From, PeerAddress, Peers, Service},
+    peer::{Dial, PeerAddress, PeerChannel, PeerIdentity, Peers, Service},
     runtime::Tokio,
 };
 
@@ -116,7 +117,7 @@ impl Sink<Bytes> for Take {
 }
 
 /// The two ends of a channel between two servers, that of the first one first.
-fn channel(wires: &Arc<Wires>, here: u64, there: u64) -> (Channel, Channel) {
+fn channel(wires: &Arc<Wires>, here: u64, there: u64) -> (PeerChannel, PeerChannel) {
     let (to_there, from_here) = mpsc::unbounded_channel();
     let (to_here, from_there) = mpsc::unbounded_channel();
     let stream = |received: mpsc::UnboundedReceiver<(Instant, Bytes)>, way: (u64, u64)| {
@@ -132,7 +133,7 @@ fn channel(wires: &Arc<Wires>, here: u64, there: u64) -> (Channel, Channel) {
     };
     let take = |to| Take(to, Arc::clone(wires));
     let (at_here, at_there) = (stream(from_there, (there, here)), stream(from_here, (here, there)));
-    (Channel::new(take(to_there), at_here), Channel::new(take(to_here), at_there))
+    (PeerChannel::new(take(to_there), at_here), PeerChannel::new(take(to_here), at_there))
 }
 
 /// The id of the server that is reached at an address.
@@ -141,7 +142,7 @@ fn id_at(address: &str) -> u64 {
 }
 
 impl Dial for Wire {
-    fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<Channel>> {
+    fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<PeerChannel>> {
         let cut = self.wires.cut.lock().unwrap();
         let reached = !cut.contains(&peer(self.own).address) && !cut.contains(&to.0);
         let there = self.wires.listening.lock().unwrap().get(&to.0).cloned().filter(|_| reached);
@@ -158,13 +159,13 @@ impl Dial for Wire {
 struct Echo;
 
 impl Service for Echo {
-    fn request(&self, from: From, request: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
+    fn request(&self, from: PeerIdentity, request: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
         let refused = format!("server {} asks for nothing", from.server);
         let answer = if request.is_empty() { Err(refused) } else { Ok(request) };
         Box::pin(std::future::ready(answer))
     }
 
-    fn message(&self, _: From, _: Bytes) {}
+    fn message(&self, _: PeerIdentity, _: Bytes) {}
 }
 
 /// A server's disk and what it has seen.
@@ -210,7 +211,7 @@ impl Server {
         wires.listening.lock().unwrap().insert(peer(id).address, peers.clone());
         let dir = Path::new("/data");
         let config = Config { server_id: id, snapshot_entries: 64, entries, ..Config::new(dir, "test") };
-        let cluster = Cluster { peers, own: peer(id), start };
+        let cluster = ClusterConfig { peers, own: peer(id), start };
         let disk_too = Arc::clone(&disk);
         let log = Replication::<Tokio>::open_in(disk_too, SEGMENT_BYTES, config, seen.clone(), cluster).await;
         Ok(Self { id, disk, seen, log: log?, wires: Arc::clone(wires) })

@@ -11,10 +11,10 @@ use super::{SEGMENT_BYTES, Server, support};
 use crate::{
     OpenError,
     disk::memory::MemoryDisk,
-    log::{self, LogStore, Opened},
+    log::{self, LogStore, OpenLog},
     metrics::Counters,
     observer::Alarm,
-    open::{self, Recovered},
+    open::{self, RecoveredLog},
     runtime::Tokio,
     space::Space,
     types::{LogEntry, LogId, Payload, Proposal, Vote, log_id},
@@ -27,7 +27,7 @@ const KEPT: [u64; 4] = [3, 30, 60, RECORDS - 3];
 
 impl Server {
     /// The log without consensus.
-    pub(super) fn open_log(&self) -> Result<Recovered<Tokio>, OpenError> {
+    pub(super) fn open_log(&self) -> Result<RecoveredLog<Tokio>, OpenError> {
         let observer = Arc::new(support::Recorder::default());
         let alarm = Arc::new(Alarm::new(observer.clone()));
         let disk: Arc<MemoryDisk> = Arc::clone(&self.disk);
@@ -93,7 +93,7 @@ async fn a_power_cut_at_any_step_of_a_cut_is_no_damage() {
 }
 
 /// What was kept is there as it was written, and another leader's records follow it.
-async fn goes_on(server: &Server, found: &mut Recovered<Tokio>, last: LogId) {
+async fn goes_on(server: &Server, found: &mut RecoveredLog<Tokio>, last: LogId) {
     append(&mut found.log.store, 2, last.index() + 1..last.index() + 20).await;
     let entries = found.log.store.try_get_log_entries(..).await.unwrap();
     let names: Vec<LogId> = entries.iter().map(|entry| entry.log_id).collect();
@@ -106,7 +106,7 @@ async fn goes_on(server: &Server, found: &mut Recovered<Tokio>, last: LogId) {
 
 impl Server {
     /// The log alone, without the snapshot that it follows.
-    fn open_only_log(&self) -> Result<Opened<Tokio>, OpenError> {
+    fn open_only_log(&self) -> Result<OpenLog<Tokio>, OpenError> {
         let disk: Arc<MemoryDisk> = Arc::clone(&self.disk);
         let (lock, _) = open::hold(&*disk, self.dir.path()).unwrap();
         let space = Arc::new(Space::new(disk.clone(), self.dir.path(), SEGMENT_BYTES));

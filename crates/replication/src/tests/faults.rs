@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{Server, propose, support};
-use crate::{OpenError, ProposeError, Unknown};
+use crate::{OpenError, ProposeError, UnknownOutcome};
 
 #[tokio::test]
 async fn after_one_failed_sync_nothing_is_acknowledged() {
@@ -13,13 +13,13 @@ async fn after_one_failed_sync_nothing_is_acknowledged() {
     server.disk.faults().no_sync.store(true, Ordering::SeqCst);
     let failed = log.propose(support::register(20)).await;
     assert!(
-        matches!(&failed, Err(ProposeError::Unknown(Unknown::Stopped(why))) if why.contains("input/output error")),
+        matches!(&failed, Err(ProposeError::Unknown(UnknownOutcome::Stopped(why))) if why.contains("input/output error")),
         "{failed:?}"
     );
     server.disk.faults().no_sync.store(false, Ordering::SeqCst);
     for index in 21..25 {
         let refused = log.propose(support::register(index)).await;
-        assert!(matches!(refused, Err(ProposeError::Unknown(Unknown::Stopped(_)))), "{refused:?}");
+        assert!(matches!(refused, Err(ProposeError::Unknown(UnknownOutcome::Stopped(_)))), "{refused:?}");
     }
     assert_eq!(recorder.index(), 19, "applied without being durable");
     let fatal = recorder.fatal.lock().unwrap().clone();

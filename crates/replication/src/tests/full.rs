@@ -8,12 +8,12 @@ use super::{SEGMENT_BYTES, Server, propose, support};
 use crate::{DiskFull, NotWritten, ProposeError, Replication, SnapshotError, disk::Disk, types::Vote};
 
 impl Server {
-    /// Somebody else takes all room but `left` bytes.
+    /// Somebody else takes all space but `left` bytes.
     fn leave_room(&self, left: u64) {
         self.disk.faults().capacity.store(self.disk.used() + left as usize, Ordering::SeqCst);
     }
 
-    /// Somebody else takes all room, and what is given up from now on.
+    /// Somebody else takes all space, and what is given up from now on.
     fn leave_nothing(&self) {
         self.disk.faults().capacity.store(1, Ordering::SeqCst);
     }
@@ -105,7 +105,7 @@ async fn what_was_taken_in_waits_for_room() {
     assert_eq!(found.space.check(0), Ok(()));
 }
 
-/// Without room for a segment of zeros one is begun that is a hole. Its length tells as well whether it was cut short.
+/// Without space for a segment of zeros one is begun that is a hole. Its length tells as well whether it was cut short.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_segment_begun_without_room_is_as_long_as_any() {
     let server = Server::new();
@@ -131,7 +131,7 @@ async fn a_segment_begun_without_room_is_as_long_as_any() {
     }
 }
 
-/// The power fails in the middle of a record, in a segment that had no room to be written in full, and there still is none.
+/// The power fails in the middle of a record, in a segment that had no space to be written in full, and there still is none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_torn_record_is_wiped_without_any_room() {
     let server = Server::new();

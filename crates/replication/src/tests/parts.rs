@@ -2,20 +2,20 @@
 
 use std::sync::{Arc, Mutex, atomic::Ordering};
 
-use berth_model::{event::Applied, store::Store};
+use berth_model::{event::AppliedEntry, store::Store};
 
 use super::{SEGMENT_BYTES, Server, propose, support};
-use crate::{Leadership, Observer, ProposeError, Replication, SnapshotError, Unknown};
+use crate::{Leadership, Observer, ProposeError, Replication, SnapshotError, UnknownOutcome};
 
 /// Panics when it is told of an index, or that the leader has ended.
 #[derive(Default)]
-struct Fragile {
+struct FragileObserver {
     panics_at: u64,
     panics_at_end: bool,
     fatal: Mutex<Vec<String>>,
 }
 
-impl Fragile {
+impl FragileObserver {
     /// What was fatal, once something was: the proposers' answers may come before it.
     async fn fatal(&self) -> Vec<String> {
         while self.fatal.lock().unwrap().is_empty() {
@@ -25,8 +25,8 @@ impl Fragile {
     }
 }
 
-impl Observer for Fragile {
-    fn on_applied(&self, store: &Store, _: &[Applied]) {
+impl Observer for FragileObserver {
+    fn on_applied(&self, store: &Store, _: &[AppliedEntry]) {
         assert!(store.index().0 < self.panics_at, "the view is upside down");
     }
 
@@ -41,7 +41,7 @@ impl Observer for Fragile {
     }
 }
 
-async fn open_with(server: &Server, observer: &Arc<Fragile>) -> Replication {
+async fn open_with(server: &Server, observer: &Arc<FragileObserver>) -> Replication {
     let (observer, disk) = (Arc::clone(observer), Arc::clone(&server.disk));
     Replication::open_on(disk, SEGMENT_BYTES, server.config.clone(), observer).await.unwrap()
 }
@@ -49,21 +49,22 @@ async fn open_with(server: &Server, observer: &Arc<Fragile>) -> Replication {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_while_entries_are_applied_is_fatal_and_says_what_it_was() {
     let server = Server::new();
-    let observer = Arc::new(Fragile { panics_at: 5, ..Fragile::default() });
+    let observer = Arc::new(FragileObserver { panics_at: 5, ..FragileObserver::default() });
     let log = open_with(&server, &observer).await;
     propose(&log, 1..5).await;
     let failed = log.propose(support::register(5)).await;
-    assert!(matches!(&failed, Err(ProposeError::Unknown(Unknown::Stopped(_)))), "{failed:?}");
+    assert!(matches!(&failed, Err(ProposeError::Unknown(UnknownOutcome::Stopped(_)))), "{failed:?}");
     assert_eq!(observer.fatal().await, ["apply log records: internal error: the view is upside down"]);
     let after = log.propose(support::register(6)).await;
-    assert!(matches!(after, Err(ProposeError::Unknown(Unknown::Stopped(_)))), "{after:?}");
+    assert!(matches!(after, Err(ProposeError::Unknown(UnknownOutcome::Stopped(_)))), "{after:?}");
     log.shutdown().await.ok();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_of_whoever_is_told_of_leadership_is_fatal() {
     let server = Server::new();
-    let observer = Arc::new(Fragile { panics_at: u64::MAX, panics_at_end: true, ..Fragile::default() });
+    let observer =
+        Arc::new(FragileObserver { panics_at: u64::MAX, panics_at_end: true, ..FragileObserver::default() });
     let log = open_with(&server, &observer).await;
     log.shutdown().await.ok();
     assert_eq!(observer.fatal().await, ["tell who leads: internal error: no leader, no fun"]);

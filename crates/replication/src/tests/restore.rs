@@ -1,4 +1,4 @@
-//! A snapshot that takes the place of the state comes through the log: a restart in the middle forgets none of it.
+//! A snapshot that replaces the state comes through the log: a restart in the middle forgets none of it.
 
 use berth_model::{
     Index,

@@ -76,7 +76,7 @@ impl Recorder {
 }
 
 impl berth_replication::Observer for Recorder {
-    fn on_applied(&self, store: &Store, applied: &[berth_model::event::Applied]) {
+    fn on_applied(&self, store: &Store, applied: &[berth_model::event::AppliedEntry]) {
         *self.store.lock().unwrap() = store.clone();
         self.applied.lock().unwrap().extend(applied.iter().map(|applied| applied.index.0));
     }

@@ -135,7 +135,8 @@ impl Cluster {
     }
 
     pub fn end(&mut self, key: JobKey, allocs: Vec<AllocId>) {
-        let end = |alloc| AllocEnd { alloc, status: ClientStatus::Complete, tasks: vec![], seen_at: None };
+        let end =
+            |alloc| AllocEnd { alloc, status: ClientStatus::Complete, tasks: vec![], observed_at: None };
         self.made += 1;
         let eval = EvalId(u128::from(self.made));
         self.apply(vec![

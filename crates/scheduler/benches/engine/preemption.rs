@@ -62,7 +62,7 @@ fn rounds(cluster: &mut Cluster, rounds: u64, filler: Filler) -> Duration {
             let (plan, took) = cluster.plan(&eval);
             assert!(!plan.stops.is_empty(), "something is preempted");
             let end =
-                |alloc| AllocEnd { alloc, status: ClientStatus::Complete, tasks: vec![], seen_at: None };
+                |alloc| AllocEnd { alloc, status: ClientStatus::Complete, tasks: vec![], observed_at: None };
             let ends = plan.stops.iter().map(|stop| end(stop.alloc)).collect();
             cluster.commit(plan);
             cluster.apply(vec![Command::EndAllocs(ends)]);

@@ -8,10 +8,10 @@ use berth_model::{
     store::NodeSlot,
 };
 
-use super::{Checked, Faults};
+use super::{CheckedPlan, PlanFaults};
 use crate::filters::Filters;
 
-pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
+pub(super) fn check(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
     whole(checked, faults);
     stops(checked, faults);
     succeeded(checked, faults);
@@ -21,7 +21,7 @@ pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
     names(checked, faults);
 }
 
-fn whole(Checked { plan, job, .. }: &Checked<'_>, faults: &mut Faults) {
+fn whole(CheckedPlan { plan, job, .. }: &CheckedPlan<'_>, faults: &mut PlanFaults) {
     if plan.charges.len() != plan.placements.len() {
         faults.add(format!("{} charges for {} placements", plan.charges.len(), plan.placements.len()));
     }
@@ -37,7 +37,7 @@ fn whole(Checked { plan, job, .. }: &Checked<'_>, faults: &mut Faults) {
     }
 }
 
-fn stops(checked: &Checked<'_>, faults: &mut Faults) {
+fn stops(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
     let mut seen = HashSet::new();
     for stop in &checked.plan.stops {
         let Some((_, row)) = checked.store.alloc(stop.alloc).filter(|(_, row)| !row.is_terminal()) else {
@@ -56,10 +56,10 @@ fn stops(checked: &Checked<'_>, faults: &mut Faults) {
 }
 
 /// Whoever has a successor ends, unless nobody knows how it is.
-fn stand_ins(checked: &Checked<'_>, faults: &mut Faults) {
+fn stand_ins(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
     for placement in &checked.plan.placements {
         let Some((_, row)) = placement.previous.and_then(|id| checked.store.alloc(id)) else { continue };
-        let goes_on = row.is_wanted() && !checked.is_stopped(row.id);
+        let goes_on = row.is_desired() && !checked.is_stopped(row.id);
         if goes_on && !checked.is_stood_in_for(row) {
             faults.add(format!("allocation {} goes on, and has a successor", row.id));
         }
@@ -67,7 +67,7 @@ fn stand_ins(checked: &Checked<'_>, faults: &mut Faults) {
 }
 
 /// What leaves a node that is drained was asked to; unless it must not stay, another stands in for it.
-fn migrated(checked: &Checked<'_>, stop: &Stop, faults: &mut Faults) {
+fn migrated(checked: &CheckedPlan<'_>, stop: &Stop, faults: &mut PlanFaults) {
     let allocs = checked.store.allocs();
     let told = || allocs.find(stop.alloc).and_then(|slot| allocs.extra(slot)?.migrate).is_some();
     let drained = matches!(stop.reason, StopReason::Migrated | StopReason::Drained);
@@ -77,7 +77,7 @@ fn migrated(checked: &Checked<'_>, stop: &Stop, faults: &mut Faults) {
 }
 
 /// Who is stopped only for the sake of another has that one.
-fn succeeded(checked: &Checked<'_>, faults: &mut Faults) {
+fn succeeded(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
     let replaced: HashSet<AllocId> = checked.plan.placements.iter().filter_map(|p| p.previous).collect();
     let is_alone = |stop: &&Stop| stop.reason.needs_successor() && !replaced.contains(&stop.alloc);
     for stop in checked.plan.stops.iter().filter(is_alone) {
@@ -85,7 +85,7 @@ fn succeeded(checked: &Checked<'_>, faults: &mut Faults) {
     }
 }
 
-fn nodes(checked: &Checked<'_>, faults: &mut Faults) {
+fn nodes(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
     let newest: Vec<Filters> =
         checked.job.groups.iter().map(|group| Filters::of(checked.job, group)).collect();
     for placement in &checked.plan.placements {
@@ -109,7 +109,7 @@ fn nodes(checked: &Checked<'_>, faults: &mut Faults) {
     }
 }
 
-fn counts(checked: &Checked<'_>, faults: &mut Faults) {
+fn counts(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
     let mut by_group: BTreeMap<u16, u32> = BTreeMap::new();
     let mut by_node: BTreeMap<(u16, NodeSlot), u32> = BTreeMap::new();
     // Canaries stand beside what is desired.
@@ -140,7 +140,7 @@ fn counts(checked: &Checked<'_>, faults: &mut Faults) {
     }
 }
 
-fn names(checked: &Checked<'_>, faults: &mut Faults) {
+fn names(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
     if checked.job.job_type.is_per_node() {
         return;
     }

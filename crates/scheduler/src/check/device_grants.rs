@@ -10,14 +10,14 @@ use berth_model::{
     store::NodeSlot,
 };
 
-use super::{Checked, Faults};
+use super::{CheckedPlan, PlanFaults};
 use crate::filters::DeviceRequest;
 
 /// Who holds each device or core of each node.
-type Holders = BTreeMap<(NodeSlot, String), Vec<Holder>>;
+type DeviceHolders = BTreeMap<(NodeSlot, String), Vec<DeviceHolder>>;
 
 /// One who holds some of a device or core, in thousandths; a core is whole.
-struct Holder {
+struct DeviceHolder {
     id: AllocId,
     /// What it does not take over from those whom it waits for.
     own: u32,
@@ -25,8 +25,8 @@ struct Holder {
     left: u32,
 }
 
-pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
-    let mut holders = Holders::new();
+pub(super) fn check(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
+    let mut holders = DeviceHolders::new();
     for placement in &checked.plan.placements {
         let Some(slot) = checked.node(placement.node) else { continue };
         let Some(detail) = checked.store.nodes().detail(slot) else { continue };
@@ -50,7 +50,7 @@ pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
 }
 
 /// Those on a node before the plan, the oldest first.
-fn list_living(checked: &Checked<'_>, node: NodeSlot, holders: &mut Holders) {
+fn list_living(checked: &CheckedPlan<'_>, node: NodeSlot, holders: &mut DeviceHolders) {
     let Some(row) = checked.store.nodes().row(node) else { return };
     let allocs = checked.store.allocs();
     let living = checked.store.nodes().live(row);
@@ -66,13 +66,13 @@ fn list_living(checked: &Checked<'_>, node: NodeSlot, holders: &mut Holders) {
 }
 
 /// One more holds it, and takes over what those have of it whom it waits for.
-fn hold(others: &mut Vec<Holder>, id: AllocId, milli: u32, after: &[AllocId]) {
+fn hold(others: &mut Vec<DeviceHolder>, id: AllocId, milli: u32, after: &[AllocId]) {
     let mut own = milli;
     for before in others.iter_mut().filter(|other| after.contains(&other.id)) {
         let part = own.min(before.left);
         (own, before.left) = (own - part, before.left - part);
     }
-    others.push(Holder { id, own, left: milli });
+    others.push(DeviceHolder { id, own, left: milli });
 }
 
 fn held(grants: &[DeviceGrant], cores: &[u16]) -> Vec<(String, u32)> {
@@ -82,7 +82,7 @@ fn held(grants: &[DeviceGrant], cores: &[u16]) -> Vec<(String, u32)> {
     devices.chain(cores.iter().map(|core| (format!("core {core}"), 1000))).collect()
 }
 
-fn is_asked_for(checked: &Checked<'_>, placement: &Placement, node: &Node) -> bool {
+fn is_asked_for(checked: &CheckedPlan<'_>, placement: &Placement, node: &Node) -> bool {
     let Some((_, group)) = checked.spec(placement) else { return true };
     let asks: Vec<&DeviceAsk> = group.tasks.iter().flat_map(|task| &task.resources.devices).collect();
     let cores: u32 = group.tasks.iter().map(|task| task.resources.cores).sum();

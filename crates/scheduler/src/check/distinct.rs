@@ -7,11 +7,11 @@ use berth_model::{
     store::NodeSlot,
 };
 
-use super::{Checked, Faults};
+use super::{CheckedPlan, PlanFaults};
 use crate::property::{Property, resolve};
 
 /// Only what the plan adds can be at fault: what was there before may be of an older version.
-pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
+pub(super) fn check(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
     for constraint in &checked.job.constraints {
         check_one(checked, constraint, None, faults);
     }
@@ -23,7 +23,12 @@ pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
     }
 }
 
-fn check_one(checked: &Checked<'_>, constraint: &Constraint, group: Option<u16>, faults: &mut Faults) {
+fn check_one(
+    checked: &CheckedPlan<'_>,
+    constraint: &Constraint,
+    group: Option<u16>,
+    faults: &mut PlanFaults,
+) {
     let most = match constraint.operator {
         Operator::DistinctHosts if constraint.right != "false" => 1,
         Operator::DistinctProperty => constraint.right.parse().unwrap_or(1),

@@ -2,12 +2,12 @@
 //! allocations, so that a mistake there is found here; tests ask it of every plan, and so do planners in debug builds.
 
 mod allocs;
+mod capacity;
 mod device_grants;
 mod distinct;
 mod preempted;
 mod quotas;
 mod rollout;
-mod room;
 mod updates;
 
 use berth_model::{
@@ -22,7 +22,7 @@ use crate::plan::Plan;
 /// Something that a plan must not say.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("plan of {job}: {what}")]
-pub struct Fault {
+pub struct PlanFault {
     /// The job that is planned.
     pub job: String,
     /// What is wrong, and where.
@@ -30,15 +30,15 @@ pub struct Fault {
 }
 
 /// What is wrong with a plan made on a state; nothing, as it should be.
-pub fn check(store: &Store, plan: &Plan) -> Vec<Fault> {
-    let mut faults = Faults { job: plan.job.to_string(), found: Vec::new() };
+pub fn check(store: &Store, plan: &Plan) -> Vec<PlanFault> {
+    let mut faults = PlanFaults { job: plan.job.to_string(), found: Vec::new() };
     match store.job(&plan.job) {
         Some(row) if row.current().version == plan.job_version => {
-            let checked = Checked { store, plan, row, job: row.job() };
+            let checked = CheckedPlan { store, plan, row, job: row.job() };
             allocs::check(&checked, &mut faults);
             distinct::check(&checked, &mut faults);
             rollout::check(&checked, &mut faults);
-            room::check(&checked, &mut faults);
+            capacity::check(&checked, &mut faults);
             updates::check(&checked, &mut faults);
             device_grants::check(&checked, &mut faults);
             quotas::check(&checked, &mut faults);
@@ -51,7 +51,7 @@ pub fn check(store: &Store, plan: &Plan) -> Vec<Fault> {
 }
 
 /// A plan with what it is about.
-struct Checked<'a> {
+struct CheckedPlan<'a> {
     store: &'a Store,
     plan: &'a Plan,
     row: &'a JobRow,
@@ -59,7 +59,7 @@ struct Checked<'a> {
     job: &'a Job,
 }
 
-impl<'a> Checked<'a> {
+impl<'a> CheckedPlan<'a> {
     fn group(&self, position: u16) -> Option<&'a Group> {
         self.job.groups.get(usize::from(position))
     }
@@ -96,7 +96,7 @@ impl<'a> Checked<'a> {
     fn staying(&self) -> Vec<(NodeSlot, u16, u32)> {
         let Some(row) = self.store.job(&self.plan.job) else { return Vec::new() };
         let rows = self.store.jobs().allocs(row).filter_map(|slot| self.store.allocs().row(slot));
-        rows.filter(|alloc| alloc.is_wanted() && !self.is_stopped(alloc.id) && !self.is_canary(alloc.id))
+        rows.filter(|alloc| alloc.is_desired() && !self.is_stopped(alloc.id) && !self.is_canary(alloc.id))
             .filter(|alloc| !self.is_stood_in_for(alloc))
             .filter_map(|alloc| {
                 let (_, group) = self.store.job_of(alloc)?;
@@ -107,7 +107,7 @@ impl<'a> Checked<'a> {
     }
 }
 
-impl Checked<'_> {
+impl CheckedPlan<'_> {
     /// Whether an allocation is on a silent node, and another was or is placed in its stead.
     fn is_stood_in_for(&self, alloc: &AllocRow) -> bool {
         let nodes = self.store.nodes();
@@ -119,13 +119,13 @@ impl Checked<'_> {
 }
 
 /// What was found so far.
-struct Faults {
+struct PlanFaults {
     job: String,
-    found: Vec<Fault>,
+    found: Vec<PlanFault>,
 }
 
-impl Faults {
+impl PlanFaults {
     fn add(&mut self, what: String) {
-        self.found.push(Fault { job: self.job.clone(), what });
+        self.found.push(PlanFault { job: self.job.clone(), what });
     }
 }

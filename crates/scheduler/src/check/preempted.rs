@@ -7,12 +7,12 @@ use berth_model::{
     job::Job,
 };
 
-use super::{Checked, Faults, quotas::Amounts};
+use super::{CheckedPlan, PlanFaults, quotas::QuotaAmounts};
 
-/// How much lower the priority of what is preempted must be, unless it lives on borrowed room.
+/// How much lower the priority of what is preempted must be, unless it lives on borrowed capacity.
 const PRIORITY_GAP: u8 = 10;
 
-pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
+pub(super) fn check(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
     let stops = checked.plan.stops.iter();
     let preempted: Vec<&Stop> = stops.filter(|stop| stop.reason == StopReason::Preempted).collect();
     let mut reclaims = false;
@@ -31,7 +31,7 @@ pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
     }
 }
 
-fn check_one(checked: &Checked<'_>, stop: &Stop, victim: &Job, faults: &mut Faults) {
+fn check_one(checked: &CheckedPlan<'_>, stop: &Stop, victim: &Job, faults: &mut PlanFaults) {
     let (job, preemption) = (checked.job, checked.store.scheduler_config().preemption);
     if !preemption.is_on_for(job.job_type) {
         faults.add(format!("allocation {} is preempted by a job that may not", stop.alloc));
@@ -48,19 +48,19 @@ fn check_one(checked: &Checked<'_>, stop: &Stop, victim: &Job, faults: &mut Faul
 }
 
 /// Whether a quota guarantees the job's namespace more than is held of it, and not the victim's.
-fn is_owed(checked: &Checked<'_>, victim: &Job) -> bool {
+fn is_owed(checked: &CheckedPlan<'_>, victim: &Job) -> bool {
     let namespaces = checked.store.namespaces();
     let theirs = namespaces.quotas(&victim.key.namespace);
     let own = namespaces.quotas(&checked.plan.job.namespace).into_iter();
     own.filter(|quota| !theirs.contains(quota)).any(|name| {
-        let held = Amounts::held(checked.store, name, |_| true);
+        let held = QuotaAmounts::held(checked.store, name, |_| true);
         let guarantee = checked.store.quotas().get(name).map(|row| &row.quota.guarantee);
-        guarantee.is_some_and(|guarantee| held.against(guarantee).any(|(_, held, sure)| held < sure))
+        guarantee.is_some_and(|guarantee| held.against(guarantee).any(|(_, held, floor)| held < floor))
     })
 }
 
-/// Those from whom room was taken back keep what is guaranteed to them.
-fn lenders(checked: &Checked<'_>, preempted: &[&Stop], faults: &mut Faults) {
+/// Those from whom capacity was taken back keep what is guaranteed to them.
+fn lenders(checked: &CheckedPlan<'_>, preempted: &[&Stop], faults: &mut PlanFaults) {
     let (store, namespaces) = (checked.store, checked.store.namespaces());
     let own = namespaces.quotas(&checked.plan.job.namespace);
     let victims = preempted.iter().filter_map(|stop| store.alloc(stop.alloc));
@@ -70,13 +70,13 @@ fn lenders(checked: &Checked<'_>, preempted: &[&Stop], faults: &mut Faults) {
         let Some(row) = store.quotas().get(name) else { continue };
         let stays = |id| preempted.iter().all(|stop| stop.alloc != id);
         let (before, after) = (
-            Amounts::held(store, name, |alloc| alloc.is_wanted()),
-            Amounts::held(store, name, |alloc| alloc.is_wanted() && stays(alloc.id)),
+            QuotaAmounts::held(store, name, |alloc| alloc.is_desired()),
+            QuotaAmounts::held(store, name, |alloc| alloc.is_desired() && stays(alloc.id)),
         );
         let after = after.against(&row.quota.guarantee);
-        for ((what, after, sure), (_, before, _)) in after.zip(before.against(&row.quota.guarantee)) {
-            if after < sure && before >= sure {
-                faults.add(format!("quota {name} guarantees {sure} of {what}, and is left {after}"));
+        for ((what, after, floor), (_, before, _)) in after.zip(before.against(&row.quota.guarantee)) {
+            if after < floor && before >= floor {
+                faults.add(format!("quota {name} guarantees {floor} of {what}, and is left {after}"));
             }
         }
     }

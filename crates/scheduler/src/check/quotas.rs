@@ -10,25 +10,25 @@ use berth_model::{
     store::{AllocRow, Store},
 };
 
-use super::{Checked, Faults};
+use super::{CheckedPlan, PlanFaults};
 
 /// Amounts by what they are of: `cpu`, `memory`, `disk`, `device NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Amounts(BTreeMap<String, u64>);
+pub(super) struct QuotaAmounts(BTreeMap<String, u64>);
 
-pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
+pub(super) fn check(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
     let (store, namespace) = (checked.store, &*checked.plan.job.namespace);
     let quotas = store.namespaces().quotas(namespace);
     if checked.plan.placements.is_empty() || quotas.is_empty() {
         return;
     }
     let added = added(checked);
-    if added != Amounts::from(&checked.plan.pledge) {
+    if added != QuotaAmounts::from(&checked.plan.pledge) {
         faults.add(format!("it pledges another amount than {added:?}"));
     }
     for name in quotas {
         let Some(quota) = store.quotas().get(name).map(|row| &row.quota) else { continue };
-        let mut held = Amounts::held(store, name, |_| true);
+        let mut held = QuotaAmounts::held(store, name, |_| true);
         held.add(&added);
         for (what, amount, limit) in held.against(&quota.limit).filter(|(_, amount, limit)| amount > limit) {
             faults.add(format!("quota {name} is exceeded: {amount} of {what}, at most {limit}"));
@@ -37,16 +37,16 @@ pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
 }
 
 /// What the plan adds to what its namespace holds: what a predecessor of the namespace leaves was counted for that one.
-fn added(checked: &Checked<'_>) -> Amounts {
-    let (mut sum, mut left) = (Amounts::default(), HashMap::<AllocId, Amounts>::new());
+fn added(checked: &CheckedPlan<'_>) -> QuotaAmounts {
+    let (mut sum, mut left) = (QuotaAmounts::default(), HashMap::<AllocId, QuotaAmounts>::new());
     for placement in &checked.plan.placements {
         let node = checked.node(placement.node).and_then(|slot| checked.store.nodes().detail(slot));
         let Some((node, (_, group))) = node.zip(checked.spec(placement)) else { continue };
-        let mut missing = Amounts::of(group.resources_on(&node.node), group);
+        let mut missing = QuotaAmounts::of(group.resources_on(&node.node), group);
         let mut own = missing.clone();
         for before in &placement.after {
             let Some(slot) = checked.store.allocs().find(*before) else { continue };
-            let leaves = || Amounts::from(&checked.store.usage_to_promise(slot));
+            let leaves = || QuotaAmounts::from(&checked.store.usage_to_promise(slot));
             let part = left.entry(*before).or_insert_with(leaves).hand_over(&mut missing);
             if is_living_of(checked.store, *before, &checked.plan.job.namespace) {
                 own.remove(&part);
@@ -66,7 +66,7 @@ fn is_living_of(store: &Store, id: AllocId, of: &str) -> bool {
     row.and_then(|row| namespace(store, row)) == Some(of)
 }
 
-impl Amounts {
+impl QuotaAmounts {
     /// What those of the living allocations hold that count, and whose namespaces keep to a quota.
     pub(super) fn held(store: &Store, quota: &str, counts: impl Fn(&AllocRow) -> bool) -> Self {
         let mut sum = Self::default();
@@ -144,7 +144,7 @@ impl Amounts {
     }
 }
 
-impl From<&Usage> for Amounts {
+impl From<&Usage> for QuotaAmounts {
     fn from(usage: &Usage) -> Self {
         let devices = usage.devices_milli.iter().map(|(name, milli)| (format!("device {name}"), *milli));
         let mut amounts = Self::default();

@@ -1,5 +1,5 @@
-//! Canaries: no more of them than the job says, and of a job that runs on each node each in the place of another. And how
-//! fast one version takes the place of another.
+//! Canaries: no more of them than the job says, and of a job that runs on each node each in place of another. And how
+//! fast one version replaces another.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use berth_model::{
     job::Group,
 };
 
-use super::{Checked, Faults};
+use super::{CheckedPlan, PlanFaults};
 
-pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
+pub(super) fn check(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
     canaries(checked, faults);
     older(checked, faults);
     pace(checked, faults);
 }
 
-fn canaries(checked: &Checked<'_>, faults: &mut Faults) {
+fn canaries(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
     let mut by_group: BTreeMap<u16, u32> = BTreeMap::new();
     for placement in checked.plan.placements.iter().filter(|placement| placement.canary) {
         *by_group.entry(placement.group).or_default() += 1;
@@ -38,7 +38,7 @@ fn canaries(checked: &Checked<'_>, faults: &mut Faults) {
 }
 
 /// An older version is placed only as long as the newest has not been promoted, and for one of that older version.
-fn older(checked: &Checked<'_>, faults: &mut Faults) {
+fn older(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
     for placement in &checked.plan.placements {
         let Some((number, (_, group))) = placement.job_version.zip(checked.spec(placement)) else { continue };
         let newest = checked.job.group(&group.name).map(|(_, group)| group);
@@ -55,7 +55,7 @@ fn older(checked: &Checked<'_>, faults: &mut Faults) {
 
 /// No more of a group are replaced at once than its `update` block says, and none while its deployment is paused, has failed,
 /// or waits for its promotion.
-fn pace(checked: &Checked<'_>, faults: &mut Faults) {
+fn pace(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
     let updated = |placement: &&Placement| {
         let of = |stop: &&Stop| Some(stop.alloc) == placement.previous;
         let stop = checked.plan.stops.iter().find(of);
@@ -72,14 +72,14 @@ fn pace(checked: &Checked<'_>, faults: &mut Faults) {
     }
 }
 
-fn stands_still(checked: &Checked<'_>, group: &Group) -> bool {
+fn stands_still(checked: &CheckedPlan<'_>, group: &Group) -> bool {
     let current = checked.store.deployments().of_version(&checked.plan.job, checked.plan.job_version);
     let is_held = |status| matches!(status, DeploymentStatus::Paused | DeploymentStatus::Failed);
     current.is_some_and(|deployment| is_held(deployment.status)) || awaits_promotion(checked, group)
 }
 
 /// Whether the deployment that is there, or that the plan begins, has canaries of a group that are not promoted.
-fn awaits_promotion(checked: &Checked<'_>, group: &Group) -> bool {
+fn awaits_promotion(checked: &CheckedPlan<'_>, group: &Group) -> bool {
     let begun = checked.plan.deployment.iter().flat_map(|deployment| &deployment.groups);
     let current = checked.store.deployments().of_version(&checked.plan.job, checked.plan.job_version);
     // One that ended well without a promotion found nothing left to replace: nobody is asked for one any more.
@@ -88,7 +88,7 @@ fn awaits_promotion(checked: &Checked<'_>, group: &Group) -> bool {
     groups.any(|of| of.name == group.name && of.is_canarying())
 }
 
-fn replaces_on_its_node(checked: &Checked<'_>, canary: &Placement) -> bool {
+fn replaces_on_its_node(checked: &CheckedPlan<'_>, canary: &Placement) -> bool {
     let Some(previous) = canary.previous.filter(|previous| checked.is_stopped(*previous)) else {
         return false;
     };

@@ -8,10 +8,10 @@ use berth_model::{
     job::{Group, Task},
 };
 
-use super::{Checked, Faults};
+use super::{CheckedPlan, PlanFaults};
 use crate::filters::{FEATURES_ATTRIBUTE, Filters};
 
-pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
+pub(super) fn check(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
     let mut seen = HashSet::new();
     for id in &checked.plan.updates {
         if !seen.insert(*id) {
@@ -23,8 +23,8 @@ pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
     }
 }
 
-fn one(checked: &Checked<'_>, id: AllocId) -> Result<(), &'static str> {
-    let wanted = checked.store.alloc(id).filter(|(_, row)| row.is_wanted());
+fn one(checked: &CheckedPlan<'_>, id: AllocId) -> Result<(), &'static str> {
+    let wanted = checked.store.alloc(id).filter(|(_, row)| row.is_desired());
     let (_, row) = wanted.ok_or("and is not meant to go on")?;
     if checked.store.jobs().find(&checked.plan.job) != Some(row.job) {
         return Err("and is another job's");

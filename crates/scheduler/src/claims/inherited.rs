@@ -1,4 +1,4 @@
-//! What successors are given of the room of allocations that are to end: each part is given once.
+//! What successors are given of the capacity of allocations that are to end: each part is given once.
 
 use std::collections::HashMap;
 
@@ -8,13 +8,13 @@ use berth_model::{
     store::{NodeSlot, Store},
 };
 
-/// What predecessors have given of their room to successors that the state does not show yet.
+/// What predecessors have given of their capacity to successors that the state does not show yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Inherited(HashMap<AllocId, Resources>);
 
 /// What a successor takes of its node, and of its predecessors there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RoomShare {
+pub struct SuccessorShare {
     /// What it adds to what its node holds.
     pub added: Resources,
     parts: Vec<(AllocId, Resources)>,
@@ -24,12 +24,18 @@ impl Inherited {
     /// What an allocation adds to its node that holds so much and comes `after` others. Of what these hold there
     /// now, and have given to nobody else, nothing is added. That is the least it may come to: of one whose end is applied first
     /// nothing is left here, while the state may still pass on what that one waited for.
-    pub fn share(&self, store: &Store, node: NodeSlot, holds: Resources, after: &[AllocId]) -> RoomShare {
-        let mut share = RoomShare { added: holds, parts: Vec::new() };
+    pub fn share(
+        &self,
+        store: &Store,
+        node: NodeSlot,
+        holds: Resources,
+        after: &[AllocId],
+    ) -> SuccessorShare {
+        let mut share = SuccessorShare { added: holds, parts: Vec::new() };
         for id in after {
             let Some((slot, _)) = store.alloc(*id).filter(|(_, row)| row.node == node) else { continue };
             let given = self.0.get(id).copied().unwrap_or_default();
-            let part = store.room_to_promise(slot).minus(given).min(share.added);
+            let part = store.resources_to_promise(slot).minus(given).min(share.added);
             share.added = share.added.minus(part);
             share.parts.push((*id, part));
         }
@@ -37,7 +43,7 @@ impl Inherited {
     }
 
     /// A successor has its share.
-    pub fn take(&mut self, share: RoomShare) {
+    pub fn take(&mut self, share: SuccessorShare) {
         for (id, part) in share.parts {
             let given = self.0.entry(id).or_default();
             *given = given.plus(part);

@@ -39,7 +39,8 @@ fn at(index: u64) -> Store {
 fn a_claim_counts_until_the_state_shows_it() {
     let mut claims = Claims::default();
     let ticket = add(&mut claims, [claim(1, 100), claim(2, 50)]);
-    let cpu = |claims: &Claims, index| claims.of_node(NodeId(1), &at(index), Counted::All).resources.cpu_mhz;
+    let cpu =
+        |claims: &Claims, index| claims.of_node(NodeId(1), &at(index), ClaimScope::All).resources.cpu_mhz;
     assert_eq!(cpu(&claims, 99), 100);
     claims.proposed(ticket, Index(10));
     assert_eq!((cpu(&claims, 9), cpu(&claims, 10)), (100, 0));
@@ -54,7 +55,7 @@ fn what_a_plan_claims_of_a_node_is_summed_up() {
     let mut claims = Claims::default();
     let ticket = add(&mut claims, [claim(1, 100), claim(2, 50), claim(1, 30)]);
     assert_eq!(claims.changes_end(), 2);
-    let claimed = claims.of_node(NodeId(1), &at(0), Counted::All);
+    let claimed = claims.of_node(NodeId(1), &at(0), ClaimScope::All);
     assert_eq!((claimed.resources.cpu_mhz, claimed.ports), (130, vec![80, 80]));
     assert_eq!(claims.release(ticket), [NodeId(1), NodeId(2)]);
 }
@@ -101,11 +102,11 @@ fn what_a_namespace_is_to_hold_counts_until_the_state_shows_it() {
         pledges.add(&"a".into(), &Usage { cpu_mhz, ..Usage::default() });
         pledges
     };
-    assert_eq!(claims.pledges(&at(9), Counted::All), pledged(120));
-    assert_eq!(claims.pledges(&at(10), Counted::All), pledged(20));
+    assert_eq!(claims.pledges(&at(9), ClaimScope::All), pledged(120));
+    assert_eq!(claims.pledges(&at(10), ClaimScope::All), pledged(20));
     claims.release(second);
     claims.settle(Index(10));
-    assert_eq!(claims.pledges(&at(0), Counted::All), Pledges::default());
+    assert_eq!(claims.pledges(&at(0), ClaimScope::All), Pledges::default());
 }
 
 #[test]
@@ -114,7 +115,7 @@ fn a_plan_that_was_discarded_frees_its_nodes() {
     let ticket = add(&mut claims, [claim(1, 100)]);
     let other = add(&mut claims, [claim(1, 7)]);
     assert_eq!(claims.release(ticket), [NodeId(1)]);
-    let claimed = claims.of_node(NodeId(1), &at(0), Counted::All);
+    let claimed = claims.of_node(NodeId(1), &at(0), ClaimScope::All);
     assert_eq!((claimed.resources.cpu_mhz, claimed.ports), (7, vec![80]));
     claims.release(other);
     assert!(claims.is_empty());
@@ -127,14 +128,14 @@ fn a_claim_changes_hands_and_is_never_with_nobody_or_with_two() {
     let cpu = |claims: &Claims, counted| {
         [1, 2].map(|node| claims.of_node(NodeId(node), &at(9), counted).resources.cpu_mhz)
     };
-    assert_eq!(claims.holder(ticket), Some(Holder::Planner));
-    assert_eq!((cpu(&claims, Counted::All), cpu(&claims, Counted::Passed)), ([100, 50], [0, 0]));
+    assert_eq!(claims.holder(ticket), Some(ClaimHolder::Planner));
+    assert_eq!((cpu(&claims, ClaimScope::All), cpu(&claims, ClaimScope::Passed)), ([100, 50], [0, 0]));
     assert!(claims.pass(ticket) && !claims.pass(ticket));
-    assert_eq!(claims.holder(ticket), Some(Holder::Applier));
-    assert_eq!((cpu(&claims, Counted::All), cpu(&claims, Counted::Passed)), ([100, 50], [100, 50]));
+    assert_eq!(claims.holder(ticket), Some(ClaimHolder::Applier));
+    assert_eq!((cpu(&claims, ClaimScope::All), cpu(&claims, ClaimScope::Passed)), ([100, 50], [100, 50]));
     claims.proposed(ticket, Index(10));
-    assert_eq!(claims.holder(ticket), Some(Holder::Entry(Index(10))));
-    assert_eq!(cpu(&claims, Counted::Passed), [100, 50]);
+    assert_eq!(claims.holder(ticket), Some(ClaimHolder::Entry(Index(10))));
+    assert_eq!(cpu(&claims, ClaimScope::Passed), [100, 50]);
     claims.not_written(Index(10));
     assert_eq!(claims.holder(ticket), None);
     assert!(claims.is_empty());
@@ -150,7 +151,8 @@ fn parts_of_a_plan_settle_one_by_one_and_what_is_refused_is_free_at_once() {
     assert!(claims.changes_since(position).unwrap().any(|node| node == NodeId(3)));
     (10..).zip(&parts).for_each(|(index, part)| claims.proposed(*part, Index(index)));
     claims.not_written(Index(11));
-    let cpu = |claims: &Claims, node| claims.of_node(NodeId(node), &at(9), Counted::Passed).resources.cpu_mhz;
+    let cpu =
+        |claims: &Claims, node| claims.of_node(NodeId(node), &at(9), ClaimScope::Passed).resources.cpu_mhz;
     assert_eq!([1, 2, 3].map(|node| cpu(&claims, node)), [100, 0, 0]);
     claims.end_term();
     assert!(claims.is_empty());

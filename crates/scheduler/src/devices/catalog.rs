@@ -9,35 +9,35 @@ use berth_model::{
     store::NodeSlot,
 };
 
-use super::fleet::{DeviceHost, Fleet, Wanted};
+use super::fleet::{DeviceHost, Fleet, FleetAsk};
 use crate::{
     filters::DeviceRequest,
-    scores::stranded::{Room, Take},
+    scores::stranded::{DeviceDemand, DeviceHostFree},
 };
 
 /// Where a host of a fleet is: the node, and which of its kinds of devices.
-pub type Place = (NodeSlot, usize);
+pub type DevicePosition = (NodeSlot, usize);
 
 /// The devices of all nodes.
 #[derive(Debug, Default)]
 pub struct Catalog {
     /// By type, as `gpu`.
-    types: BTreeMap<String, Typed>,
+    types: BTreeMap<String, DeviceTypeEntry>,
 }
 
 /// The devices of one type.
 #[derive(Debug, Default)]
-struct Typed {
+struct DeviceTypeEntry {
     fleet: Fleet,
-    places: Vec<Place>,
-    hosts: HashMap<Place, usize>,
+    positions: Vec<DevicePosition>,
+    hosts: HashMap<DevicePosition, usize>,
     /// One of each model, without its instances.
     models: Vec<NodeDevice>,
 }
 
 /// What an ask costs where it fits.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Offer {
+pub struct DevicePrice {
     /// The node.
     pub node: NodeSlot,
     /// In devices lost; see [`crate::scores::stranded`].
@@ -60,8 +60,8 @@ impl Catalog {
             let typed = self.types.entry(device.kind.clone()).or_default();
             let host = typed.host((slot, at));
             let model = typed.model(device);
-            let room = room(node.capacity(), device, &DevicesHeld::default());
-            typed.fleet.add(host, DeviceHost { model, room });
+            let remaining = remaining(node.capacity(), device, &DevicesHeld::default());
+            typed.fleet.add(host, DeviceHost { model, remaining });
         }
     }
 
@@ -71,49 +71,54 @@ impl Catalog {
             let Some(typed) = self.types.get_mut(&device.kind) else { continue };
             let Some(host) = typed.hosts.get(&(slot, at)) else { continue };
             let Some(model) = typed.fleet.host(*host).map(|host| host.model) else { continue };
-            typed.fleet.set(*host, DeviceHost { model, room: room(free, device, held) });
+            typed.fleet.set(*host, DeviceHost { model, remaining: remaining(free, device, held) });
         }
     }
 
     /// Somebody asks for devices for the first time.
     pub fn learn(&mut self, request: &DeviceRequest, resources: Resources) {
         for typed in self.types.values_mut() {
-            if let Some(wanted) = typed.wanted(request, resources) {
-                typed.fleet.learn(&wanted);
+            if let Some(fleet_ask) = typed.fleet_ask(request, resources) {
+                typed.fleet.learn(&fleet_ask);
             }
         }
     }
 
-    /// Where there is room for an ask, by node.
-    pub fn offers(&mut self, request: &DeviceRequest, resources: Resources) -> Vec<Offer> {
+    /// Where there is capacity for an ask, by node.
+    pub fn offers(&mut self, request: &DeviceRequest, resources: Resources) -> Vec<DevicePrice> {
         let mut offers = Vec::new();
         for typed in self.types.values_mut() {
-            let Some(wanted) = typed.wanted(request, resources) else { continue };
-            let prices = typed.fleet.prices(&wanted);
-            for (host, (node, _)) in typed.places.iter().enumerate() {
+            let Some(fleet_ask) = typed.fleet_ask(request, resources) else { continue };
+            let prices = typed.fleet.prices(&fleet_ask);
+            for (host, (node, _)) in typed.positions.iter().enumerate() {
                 let price = prices.of(host);
                 if price < f64::INFINITY {
                     let affinity =
                         prices.model(host).map_or(0.0, |model| request.affinity(&typed.models[model]));
-                    offers.push(Offer { node: *node, price, affinity });
+                    offers.push(DevicePrice { node: *node, price, affinity });
                 }
             }
         }
         offers
     }
 
-    /// Which of a node's devices a share is best taken of; none when none has room.
-    pub fn best_device(&self, (slot, at): Place, device: &NodeDevice, take: &Take) -> Option<usize> {
+    /// Which of a node's devices a share is best taken of; none when none has capacity.
+    pub fn best_device(
+        &self,
+        (slot, at): DevicePosition,
+        device: &NodeDevice,
+        take: &DeviceDemand,
+    ) -> Option<usize> {
         let typed = self.types.get(&device.kind)?;
         typed.fleet.best_device(take, *typed.hosts.get(&(slot, at))?)
     }
 }
 
-impl Typed {
-    fn host(&mut self, place: Place) -> usize {
-        *self.hosts.entry(place).or_insert_with(|| {
-            self.places.push(place);
-            self.places.len() - 1
+impl DeviceTypeEntry {
+    fn host(&mut self, device_position: DevicePosition) -> usize {
+        *self.hosts.entry(device_position).or_insert_with(|| {
+            self.positions.push(device_position);
+            self.positions.len() - 1
         })
     }
 
@@ -127,18 +132,18 @@ impl Typed {
     }
 
     /// None when no model will do.
-    fn wanted(&self, request: &DeviceRequest, resources: Resources) -> Option<Wanted> {
+    fn fleet_ask(&self, request: &DeviceRequest, resources: Resources) -> Option<FleetAsk> {
         let models: Vec<usize> =
             (0..self.models.len()).filter(|at| request.accepts(&self.models[*at])).collect();
         let take = take(request, resources);
         let all = models.len() == self.models.len();
-        (!models.is_empty()).then_some(Wanted { take, models: (!all).then_some(models) })
+        (!models.is_empty()).then_some(FleetAsk { take, models: (!all).then_some(models) })
     }
 }
 
 /// What an ask takes of a node, the rest of its group included.
-pub fn take(request: &DeviceRequest, resources: Resources) -> Take {
-    Take {
+pub fn take(request: &DeviceRequest, resources: Resources) -> DeviceDemand {
+    DeviceDemand {
         cpu_mhz: resources.cpu_mhz,
         memory_mb: resources.memory_mb,
         devices: u16::try_from(request.ask.count).unwrap_or(u16::MAX),
@@ -147,10 +152,10 @@ pub fn take(request: &DeviceRequest, resources: Resources) -> Take {
 }
 
 /// What is left for new allocations; nothing of a device that is not healthy.
-fn room(free: Resources, device: &NodeDevice, held: &DevicesHeld) -> Room {
+fn remaining(free: Resources, device: &NodeDevice, held: &DevicesHeld) -> DeviceHostFree {
     let milli = device.instances.iter().map(|instance| match instance.healthy {
         true => WHOLE_MILLI.saturating_sub(held.milli_of(&instance.id)),
         false => 0,
     });
-    Room { cpu_mhz: free.cpu_mhz, memory_mb: free.memory_mb, milli: milli.collect() }
+    DeviceHostFree { cpu_mhz: free.cpu_mhz, memory_mb: free.memory_mb, milli: milli.collect() }
 }

@@ -5,30 +5,30 @@
 
 use super::{
     recency::Recency,
-    rows::{Moment, Rows},
+    rows::{PriceInputs, PriceRows},
     workload::Workload,
 };
-use crate::scores::stranded::{Expected, Room, Take};
+use crate::scores::stranded::{DeviceDemand, DeviceHostFree, ExpectedDemand};
 
 /// Devices of one model on one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceHost {
-    /// Numbers the model.
+    /// Number of the model within its type.
     pub model: usize,
     /// What is left of the node and of these devices.
-    pub room: Room,
+    pub remaining: DeviceHostFree,
 }
 
 /// What is asked of a fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Wanted {
-    /// How much.
-    pub take: Take,
+pub struct FleetAsk {
+    /// Resources and devices that are asked for.
+    pub take: DeviceDemand,
     /// The models that will do, ascending; none when any will.
     pub models: Option<Vec<usize>>,
 }
 
-impl Wanted {
+impl FleetAsk {
     /// Whether devices of that model will do.
     pub fn accepts(&self, model: usize) -> bool {
         self.models.as_ref().is_none_or(|models| models.binary_search(&model).is_ok())
@@ -40,30 +40,30 @@ impl Wanted {
 pub struct Fleet {
     hosts: Vec<Option<DeviceHost>>,
     /// What each host has when nothing is taken of it.
-    wholes: Vec<Option<Room>>,
+    wholes: Vec<Option<DeviceHostFree>>,
     /// All that the hosts have when nothing is taken of them.
-    total: Totals,
+    total: FleetTotals,
     /// Free devices, by model.
     free: Vec<f64>,
     recency: Recency,
     workload: Workload,
     /// None while it has to be drawn up again.
-    expected: Option<Expected>,
+    expected: Option<ExpectedDemand>,
     /// Grows when all prices change.
     epoch: u64,
-    rows: Rows,
+    rows: PriceRows,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Totals {
+struct FleetTotals {
     cpu_mhz: f64,
     memory_mb: f64,
     devices: f64,
-    largest: Room,
+    largest: DeviceHostFree,
 }
 
-impl Totals {
-    fn count(&mut self, whole: &Room, times: f64) {
+impl FleetTotals {
+    fn count(&mut self, whole: &DeviceHostFree, times: f64) {
         self.cpu_mhz += times * f64::from(whole.cpu_mhz);
         self.memory_mb += times * f64::from(whole.memory_mb);
         self.devices += times * whole.milli.len() as f64;
@@ -80,8 +80,8 @@ impl Fleet {
         if self.wholes.len() <= at {
             self.wholes.resize(at + 1, None);
         }
-        self.total.count(&whole.room, 1.0);
-        self.wholes[at] = Some(whole.room.clone());
+        self.total.count(&whole.remaining, 1.0);
+        self.wholes[at] = Some(whole.remaining.clone());
         self.forget_expected();
         self.set(at, whole);
     }
@@ -91,7 +91,7 @@ impl Fleet {
         let Some(whole) = self.wholes.get_mut(at).and_then(Option::take) else { return };
         self.total.count(&whole, -1.0);
         if let Some(before) = self.hosts[at].take() {
-            self.free[before.model] -= devices(&before.room);
+            self.free[before.model] -= devices(&before.remaining);
         }
         self.touch(at);
     }
@@ -104,9 +104,9 @@ impl Fleet {
         if self.free.len() <= host.model {
             self.free.resize(host.model + 1, 0.0);
         }
-        self.free[host.model] += devices(&host.room);
+        self.free[host.model] += devices(&host.remaining);
         if let Some(before) = self.hosts[at].replace(host) {
-            self.free[before.model] -= devices(&before.room);
+            self.free[before.model] -= devices(&before.remaining);
         }
         self.touch(at);
     }
@@ -121,10 +121,10 @@ impl Fleet {
     }
 
     /// Somebody asks: those who come later are expected to be more like this.
-    pub fn learn(&mut self, wanted: &Wanted) {
+    pub fn learn(&mut self, fleet_ask: &FleetAsk) {
         let free = |model: &usize| (*model, self.free.get(*model).copied().unwrap_or(0.0));
-        let restricted_to: Vec<(usize, f64)> = wanted.models.iter().flatten().map(free).collect();
-        if wanted.take.devices > 0 && self.workload.learn(&wanted.take, &restricted_to) {
+        let restricted_to: Vec<(usize, f64)> = fleet_ask.models.iter().flatten().map(free).collect();
+        if fleet_ask.take.devices > 0 && self.workload.learn(&fleet_ask.take, &restricted_to) {
             self.forget_expected();
         }
     }
@@ -141,34 +141,35 @@ impl Fleet {
     }
 
     /// What an ask costs on each host, in devices lost.
-    pub fn prices(&mut self, wanted: &Wanted) -> Prices<'_> {
+    pub fn prices(&mut self, fleet_ask: &FleetAsk) -> Prices<'_> {
         self.draw_expected();
-        let scarcity = self.scarcity(wanted);
-        let now = Moment { epoch: self.epoch, seen: self.recency.now() };
+        let scarcity = self.scarcity(fleet_ask);
+        let now = PriceInputs { epoch: self.epoch, seen: self.recency.now() };
         let (hosts, expected, largest) = (&self.hosts, &self.expected, &self.total.largest);
         let price = |at: usize| {
-            let host = hosts[at].as_ref().filter(|host| wanted.accepts(host.model));
-            let price =
-                host.zip(expected.as_ref()).and_then(|(h, e)| e.price(&h.room, &wanted.take, largest));
+            let host = hosts[at].as_ref().filter(|host| fleet_ask.accepts(host.model));
+            let price = host
+                .zip(expected.as_ref())
+                .and_then(|(h, e)| e.price(&h.remaining, &fleet_ask.take, largest));
             price.map_or(f64::INFINITY, |price| price.cost)
         };
-        let row = self.rows.row(wanted, self.hosts.len());
+        let row = self.rows.row(fleet_ask, self.hosts.len());
         row.catch_up(now, &self.recency, price);
         Prices { prices: &row.prices, hosts: &self.hosts, scarcity }
     }
 
     /// The device of a host of which an ask best takes a share, by its position.
-    pub fn best_device(&self, take: &Take, at: usize) -> Option<usize> {
+    pub fn best_device(&self, take: &DeviceDemand, at: usize) -> Option<usize> {
         let (host, expected) = (self.host(at)?, self.expected.as_ref()?);
-        expected.price(&host.room, take, &self.total.largest).map(|price| price.device)
+        expected.price(&host.remaining, take, &self.total.largest).map(|price| price.device)
     }
 
     /// By model: what the devices asked for cost more because others can use no other model.
-    fn scarcity(&self, wanted: &Wanted) -> Vec<f64> {
+    fn scarcity(&self, fleet_ask: &FleetAsk) -> Vec<f64> {
         let all: f64 = self.free.iter().sum();
         let scarcity =
             |(model, free): (usize, &f64)| self.workload.restricted_to(model) * all / free.max(1.0);
-        self.free.iter().enumerate().map(scarcity).map(|each| each * wanted.take.amount()).collect()
+        self.free.iter().enumerate().map(scarcity).map(|each| each * fleet_ask.take.amount()).collect()
     }
 }
 
@@ -211,8 +212,8 @@ impl Prices<'_> {
     }
 }
 
-fn devices(room: &Room) -> f64 {
-    room.milli.iter().map(|milli| f64::from(*milli)).sum::<f64>() / 1000.0
+fn devices(remaining: &DeviceHostFree) -> f64 {
+    remaining.milli.iter().map(|milli| f64::from(*milli)).sum::<f64>() / 1000.0
 }
 
 #[cfg(test)]
@@ -220,11 +221,14 @@ mod tests {
     use super::*;
 
     fn host(model: usize, cores: u32, milli: &[u16]) -> DeviceHost {
-        DeviceHost { model, room: Room { cpu_mhz: 1000 * cores, memory_mb: 64_000, milli: milli.to_vec() } }
+        DeviceHost {
+            model,
+            remaining: DeviceHostFree { cpu_mhz: 1000 * cores, memory_mb: 64_000, milli: milli.to_vec() },
+        }
     }
 
-    fn whole(devices: u16, models: Option<Vec<usize>>) -> Wanted {
-        Wanted { take: Take { cpu_mhz: 1000, memory_mb: 1000, devices, milli_each: 1000 }, models }
+    fn whole(devices: u16, models: Option<Vec<usize>>) -> FleetAsk {
+        FleetAsk { take: DeviceDemand { cpu_mhz: 1000, memory_mb: 1000, devices, milli_each: 1000 }, models }
     }
 
     fn fleet(hosts: &[DeviceHost]) -> Fleet {
@@ -241,7 +245,7 @@ mod tests {
             host(1, 8, &[1000, 900]),
             host(1, 0, &[1000, 1000]),
         ]);
-        let mut least = |wanted| fleet.prices(&wanted).least(|_| false);
+        let mut least = |fleet_ask| fleet.prices(&fleet_ask).least(|_| false);
         assert_eq!(least(whole(2, None)), Some(1));
         assert_eq!(least(whole(1, Some(vec![0]))), Some(0));
         assert_eq!(least(whole(2, Some(vec![0]))), None);
@@ -250,15 +254,15 @@ mod tests {
     #[test]
     fn a_row_follows_what_changes() {
         let mut fleet = fleet(&[host(0, 8, &[1000, 1000]), host(0, 8, &[1000, 1000])]);
-        let wanted = whole(2, None);
-        assert_eq!(fleet.prices(&wanted).least(|_| false), Some(0));
-        assert_eq!(fleet.prices(&wanted).least(|equal| equal == 1), Some(1));
+        let fleet_ask = whole(2, None);
+        assert_eq!(fleet.prices(&fleet_ask).least(|_| false), Some(0));
+        assert_eq!(fleet.prices(&fleet_ask).least(|equal| equal == 1), Some(1));
         fleet.set(0, host(0, 8, &[1000, 0]));
-        assert_eq!(fleet.prices(&wanted).least(|_| false), Some(1));
+        assert_eq!(fleet.prices(&fleet_ask).least(|_| false), Some(1));
         fleet.set(1, host(0, 8, &[0, 0]));
-        assert_eq!(fleet.prices(&wanted).least(|_| false), None);
+        assert_eq!(fleet.prices(&fleet_ask).least(|_| false), None);
         fleet.set(0, host(0, 8, &[1000, 1000]));
-        assert_eq!(fleet.prices(&wanted).least(|_| false), Some(0));
+        assert_eq!(fleet.prices(&fleet_ask).least(|_| false), Some(0));
     }
 
     #[test]
@@ -283,18 +287,18 @@ mod tests {
         };
         for _ in 0..600 {
             let milli_each = [300, 700, 1000][below(3) as usize];
-            let take = Take { cpu_mhz: 900, memory_mb: 10, devices: 1, milli_each };
-            let wanted = Wanted { take, models: [None, Some(vec![1])][below(2) as usize].clone() };
-            fleet.learn(&wanted);
+            let take = DeviceDemand { cpu_mhz: 900, memory_mb: 10, devices: 1, milli_each };
+            let fleet_ask = FleetAsk { take, models: [None, Some(vec![1])][below(2) as usize].clone() };
+            fleet.learn(&fleet_ask);
             let mut anew = fleet.clone();
-            anew.rows = Rows::default();
-            let at = fleet.prices(&wanted).least(|_| false);
+            anew.rows = PriceRows::default();
+            let at = fleet.prices(&fleet_ask).least(|_| false);
             for host in 0..hosts.len() {
-                assert_eq!(fleet.prices(&wanted).of(host), anew.prices(&wanted).of(host));
+                assert_eq!(fleet.prices(&fleet_ask).of(host), anew.prices(&fleet_ask).of(host));
             }
             let Some(at) = at else { continue };
             let mut host = fleet.host(at).unwrap().clone();
-            host.room.take(&take, fleet.best_device(&take, at).unwrap());
+            host.remaining.take(&take, fleet.best_device(&take, at).unwrap());
             fleet.set(at, host);
         }
     }

@@ -9,6 +9,6 @@ mod recency;
 mod rows;
 mod workload;
 
-pub use crate::scores::stranded::{Room, Take};
-pub use catalog::{Catalog, Offer, take};
-pub use fleet::{DeviceHost, Fleet, Prices, Wanted};
+pub use crate::scores::stranded::{DeviceDemand, DeviceHostFree};
+pub use catalog::{Catalog, DevicePrice, take};
+pub use fleet::{DeviceHost, Fleet, FleetAsk, Prices};

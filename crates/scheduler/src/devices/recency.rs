@@ -3,13 +3,13 @@
 /// A list of positions, ordered by their last change.
 #[derive(Debug, Clone, Default)]
 pub struct Recency {
-    links: Vec<Link>,
+    links: Vec<RecencyLink>,
     newest: Option<u32>,
     changes: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Link {
+struct RecencyLink {
     changed: u64,
     newer: Option<u32>,
     older: Option<u32>,
@@ -19,18 +19,18 @@ impl Recency {
     /// The thing at a position changed.
     pub fn touch(&mut self, at: u32) {
         if self.links.len() <= at as usize {
-            self.links.resize(at as usize + 1, Link::default());
+            self.links.resize(at as usize + 1, RecencyLink::default());
         }
         self.unlink(at);
         self.changes += 1;
-        self.links[at as usize] = Link { changed: self.changes, newer: None, older: self.newest };
+        self.links[at as usize] = RecencyLink { changed: self.changes, newer: None, older: self.newest };
         if let Some(older) = self.newest.replace(at) {
             self.links[older as usize].newer = Some(at);
         }
     }
 
     fn unlink(&mut self, at: u32) {
-        let Link { changed, newer, older } = self.links[at as usize];
+        let RecencyLink { changed, newer, older } = self.links[at as usize];
         if changed == 0 {
             return;
         }

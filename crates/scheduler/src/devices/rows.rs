@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{fleet::Wanted, recency::Recency};
+use super::{fleet::FleetAsk, recency::Recency};
 
 /// Prices kept in all rows together; the rows least recently used go.
 const PRICES_MAX: usize = 1 << 21;
@@ -11,7 +11,7 @@ const ROWS_MIN: usize = 8;
 
 /// What prices depend on besides the ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub struct PriceInputs {
     /// Of what is expected.
     pub epoch: u64,
     /// How many changes of hosts have been seen.
@@ -20,15 +20,15 @@ pub struct Moment {
 
 /// The prices of one kind of ask, by host; infinite where it does not fit.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct PriceRow {
     pub prices: Vec<f64>,
-    as_of: Option<Moment>,
+    as_of: Option<PriceInputs>,
     used: u64,
 }
 
-impl Row {
+impl PriceRow {
     /// Prices again what has changed.
-    pub fn catch_up(&mut self, now: Moment, recency: &Recency, price: impl Fn(usize) -> f64) {
+    pub fn catch_up(&mut self, now: PriceInputs, recency: &Recency, price: impl Fn(usize) -> f64) {
         match self.as_of.replace(now) {
             Some(then) if then.epoch == now.epoch => {
                 recency.since(then.seen).for_each(|at| self.prices[at] = price(at));
@@ -40,21 +40,21 @@ impl Row {
 
 /// The rows of the asks seen lately.
 #[derive(Debug, Clone, Default)]
-pub struct Rows {
-    rows: HashMap<Wanted, Row>,
+pub struct PriceRows {
+    rows: HashMap<FleetAsk, PriceRow>,
     clock: u64,
 }
 
-impl Rows {
+impl PriceRows {
     /// The row of an ask, perhaps behind.
-    pub fn row(&mut self, wanted: &Wanted, hosts: usize) -> &mut Row {
+    pub fn row(&mut self, fleet_ask: &FleetAsk, hosts: usize) -> &mut PriceRow {
         self.clock += 1;
-        if !self.rows.contains_key(wanted) {
+        if !self.rows.contains_key(fleet_ask) {
             self.make_room(hosts);
-            let row = Row { prices: Vec::new(), as_of: None, used: 0 };
-            self.rows.insert(wanted.clone(), row);
+            let row = PriceRow { prices: Vec::new(), as_of: None, used: 0 };
+            self.rows.insert(fleet_ask.clone(), row);
         }
-        let row = self.rows.get_mut(wanted).expect("it was there or was just put there");
+        let row = self.rows.get_mut(fleet_ask).expect("it was there or was just put there");
         row.used = self.clock;
         row.prices.resize(hosts, f64::INFINITY);
         row
@@ -66,7 +66,7 @@ impl Rows {
         if self.rows.len() < rows_max {
             return;
         }
-        let oldest = self.rows.iter().min_by_key(|(_, row)| row.used).map(|(wanted, _)| wanted.clone());
-        oldest.and_then(|wanted| self.rows.remove(&wanted));
+        let oldest = self.rows.iter().min_by_key(|(_, row)| row.used).map(|(fleet_ask, _)| fleet_ask.clone());
+        oldest.and_then(|fleet_ask| self.rows.remove(&fleet_ask));
     }
 }

@@ -1,6 +1,6 @@
 //! What has been asked of devices so far, and what that lets expect of those who come later.
 
-use crate::scores::stranded::{Expected, SHARE_STEP_MILLI, SHARE_STEPS, Take};
+use crate::scores::stranded::{DeviceDemand, ExpectedDemand, SHARE_STEP_MILLI, SHARE_STEPS};
 
 /// Of all shares asked for, how rare one must be that nobody waits for it. Between 0.5 % and 5 % it makes no difference.
 const PATIENCE: f64 = 0.02;
@@ -42,7 +42,7 @@ impl Default for Workload {
 impl Workload {
     /// Somebody asks for devices. Who cannot use every model is reported with the models and how much of each is free.
     /// Returns whether it is time to draw up expectations again.
-    pub fn learn(&mut self, take: &Take, restricted_to: &[(usize, f64)]) -> bool {
+    pub fn learn(&mut self, take: &DeviceDemand, restricted_to: &[(usize, f64)]) -> bool {
         self.cpu_mhz += f64::from(take.cpu_mhz);
         self.memory_mb += f64::from(take.memory_mb);
         self.devices += take.amount();
@@ -81,9 +81,9 @@ impl Workload {
     }
 
     /// What to expect. `cpu_each` and `memory_each` are what the cluster has for each device.
-    pub fn expected(&self, cpu_each: f64, memory_each: f64) -> Expected {
+    pub fn expected(&self, cpu_each: f64, memory_each: f64) -> ExpectedDemand {
         let devices = self.devices + PRIOR_DEVICES;
-        Expected {
+        ExpectedDemand {
             cpu_each: ((self.cpu_mhz + PRIOR_DEVICES * cpu_each) / devices).max(1.0),
             memory_each: ((self.memory_mb + PRIOR_DEVICES * memory_each) / devices).max(1.0),
             waste: waste(&self.shares),
@@ -97,11 +97,11 @@ impl Workload {
 /// a smaller remainder; or, the rarer these are, by nobody.
 fn waste(shares: &[f64; SHARE_STEPS + 1]) -> [f64; SHARE_STEPS + 1] {
     let all: f64 = shares.iter().sum();
-    let asked: Vec<(usize, f64)> =
+    let requested: Vec<(usize, f64)> =
         shares.iter().enumerate().filter(|(_, n)| **n > 0.0).map(|(steps, n)| (steps, n / all)).collect();
     let mut waste = [0.0; SHARE_STEPS + 1];
     for left in 1..=SHARE_STEPS {
-        let fitting = || asked.iter().filter(|(steps, _)| *steps > 0 && *steps <= left);
+        let fitting = || requested.iter().filter(|(steps, _)| *steps > 0 && *steps <= left);
         let fits: f64 = fitting().map(|(_, part)| part).sum();
         let after: f64 = fitting().map(|(steps, part)| part * waste[left - steps]).sum();
         // An untouched device waits for nobody: so that shares fill one before they open another.
@@ -109,15 +109,15 @@ fn waste(shares: &[f64; SHARE_STEPS + 1]) -> [f64; SHARE_STEPS + 1] {
         waste[left] = (after + PATIENCE * unfilled) / (fits + PATIENCE);
     }
     // Whole devices are asked for whole: as long as nobody shares, none is lost.
-    if asked.is_empty() { [0.0; SHARE_STEPS + 1] } else { waste }
+    if requested.is_empty() { [0.0; SHARE_STEPS + 1] } else { waste }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn share(milli_each: u16) -> Take {
-        Take { cpu_mhz: 1000, memory_mb: 2048, devices: 1, milli_each }
+    fn share(milli_each: u16) -> DeviceDemand {
+        DeviceDemand { cpu_mhz: 1000, memory_mb: 2048, devices: 1, milli_each }
     }
 
     fn after(asks: &[(u16, usize)]) -> Workload {

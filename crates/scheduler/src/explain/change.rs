@@ -4,12 +4,12 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use berth_model::resources::Dimension;
 
-use super::obstacle::{Looked, Obstacle, Scarce};
+use super::obstacle::{GroupFit, Obstacle, ScarceResource};
 
 /// One change of the job or of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// What to do, as people read it.
+pub struct SuggestedChange {
+    /// What to do, as users read it.
     pub what: String,
     /// On how many nodes one more allocation could be placed then.
     pub nodes: u32,
@@ -20,22 +20,24 @@ const SMALL_PERCENT: u64 = 50;
 
 /// The changes after which one more allocation of a group could be placed: asking for a little less, then what opens the
 /// most nodes, then asking for much less.
-pub(super) fn smallest(looked: &Looked<'_>) -> Vec<Change> {
+pub(super) fn smallest(looked: &GroupFit<'_>) -> Vec<SuggestedChange> {
     let mut others: BTreeMap<String, u32> = BTreeMap::new();
-    let mut short: BTreeMap<Scarce, Vec<(u32, u32)>> = BTreeMap::new();
-    for (slot, _) in looked.world.store.nodes().iter() {
+    let mut short: BTreeMap<ScarceResource, Vec<(u32, u32)>> = BTreeMap::new();
+    for (slot, _) in looked.planned_cluster.store.nodes().iter() {
         match &looked.on(slot)[..] {
-            [Obstacle::Short { what, asked, free }] => {
-                short.entry(what.clone()).or_default().push((*asked, *free));
+            [Obstacle::Short { what, requested, free }] => {
+                short.entry(what.clone()).or_default().push((*requested, *free));
             }
             [only] => *others.entry(remedy(only)).or_default() += 1,
             _ => {}
         }
     }
-    let mut changes: Vec<(u8, u64, Change)> =
+    let mut changes: Vec<(u8, u64, SuggestedChange)> =
         short.into_iter().filter_map(|(what, short)| ask_for_less(&what, &short)).collect();
     changes.extend(
-        others.into_iter().map(|(what, nodes)| (1, u64::MAX - u64::from(nodes), Change { what, nodes })),
+        others
+            .into_iter()
+            .map(|(what, nodes)| (1, u64::MAX - u64::from(nodes), SuggestedChange { what, nodes })),
     );
     changes.sort_by_key(|(rank, size, _)| (*rank, *size));
     changes.into_iter().map(|(_, _, change)| change).collect()
@@ -52,22 +54,27 @@ fn remedy(obstacle: &Obstacle) -> String {
 }
 
 /// The least that suffices on one node, and how many nodes it suffices on; with how large a part of the ask it is.
-fn ask_for_less(what: &Scarce, short: &[(u32, u32)]) -> Option<(u8, u64, Change)> {
-    let (asked, free) = *short.iter().min_by_key(|(asked, free)| (asked - free, Reverse(*free)))?;
-    let least = asked - free;
-    let nodes = short.iter().filter(|(asked, free)| asked - free <= least).count();
-    let percent = u64::from(least) * 100 / u64::from(asked).max(1);
+fn ask_for_less(what: &ScarceResource, short: &[(u32, u32)]) -> Option<(u8, u64, SuggestedChange)> {
+    let (requested, free) =
+        *short.iter().min_by_key(|(requested, free)| (requested - free, Reverse(*free)))?;
+    let least = requested - free;
+    let nodes = short.iter().filter(|(requested, free)| requested - free <= least).count();
+    let percent = u64::from(least) * 100 / u64::from(requested).max(1);
     let what = match what {
-        Scarce::Room(Dimension::Cpu) => format!("ask for {least} MHz less cpu: {free} instead of {asked}"),
-        Scarce::Room(room) => format!("ask for {least} MiB less {room}: {free} instead of {asked}"),
-        Scarce::Devices(_) | Scarce::Cores => {
-            format!("ask for {least} fewer {what}: {free} instead of {asked}")
+        ScarceResource::Room(Dimension::Cpu) => {
+            format!("ask for {least} MHz less cpu: {free} instead of {requested}")
         }
-        Scarce::Share(name) => {
-            format!("ask for a smaller share of {name}: {free} thousandths instead of {asked}")
+        ScarceResource::Room(room) => {
+            format!("ask for {least} MiB less {room}: {free} instead of {requested}")
+        }
+        ScarceResource::Devices(_) | ScarceResource::Cores => {
+            format!("ask for {least} fewer {what}: {free} instead of {requested}")
+        }
+        ScarceResource::Share(name) => {
+            format!("ask for a smaller share of {name}: {free} thousandths instead of {requested}")
         }
     };
     let rank = if percent <= SMALL_PERCENT { 0 } else { 2 };
     let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
-    (free > 0).then_some((rank, percent, Change { what, nodes }))
+    (free > 0).then_some((rank, percent, SuggestedChange { what, nodes }))
 }

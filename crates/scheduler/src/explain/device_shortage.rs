@@ -6,7 +6,7 @@ use berth_model::{
     node::Node,
 };
 
-use super::obstacle::{Obstacle, Scarce};
+use super::obstacle::{Obstacle, ScarceResource};
 use crate::filters::DeviceRequest;
 
 /// The devices and cores of a node of which a group asks for more than `held` leaves.
@@ -19,8 +19,12 @@ pub(super) fn short(group: &Group, node: &Node, held: &DevicesHeld) -> Vec<Obsta
             Err(obstacle) => short.push(obstacle),
         }
     }
-    let (asked, free) = (group.cores(), free_cores(node, &held));
-    short.extend((asked > free).then_some(Obstacle::Short { what: Scarce::Cores, asked, free }));
+    let (requested, free) = (group.cores(), free_cores(node, &held));
+    short.extend((requested > free).then_some(Obstacle::Short {
+        what: ScarceResource::Cores,
+        requested,
+        free,
+    }));
     short
 }
 
@@ -47,11 +51,11 @@ fn give(request: &DeviceRequest, node: &Node, held: &DevicesHeld) -> Result<Devi
     let name = request.ask.name.clone();
     Err(if milli_each < WHOLE_MILLI {
         let most = accepted().flat_map(|device| left(device, held)).map(|(_, left)| left).max();
-        let (asked, free) = (u32::from(milli_each), u32::from(most.unwrap_or(0)));
-        Obstacle::Short { what: Scarce::Share(name), asked, free }
+        let (requested, free) = (u32::from(milli_each), u32::from(most.unwrap_or(0)));
+        Obstacle::Short { what: ScarceResource::Share(name), requested, free }
     } else {
         let free = accepted().map(|device| enough(&device)).max().unwrap_or(0);
-        Obstacle::Short { what: Scarce::Devices(name), asked: count, free }
+        Obstacle::Short { what: ScarceResource::Devices(name), requested: count, free }
     })
 }
 

@@ -22,14 +22,14 @@ use berth_model::{
 use crate::{
     budget::{Budget, Cancelled},
     claims::Claims,
-    place::There,
+    place::PeerAlloc,
     plan::Plan,
     planner::Planner,
     reconcile::staying,
 };
-pub use change::Change;
+pub use change::SuggestedChange;
 pub use nowhere::nowhere;
-use obstacle::Looked;
+use obstacle::GroupFit;
 
 /// What is said of a node that is not there.
 pub const NO_SUCH_NODE: &str = "there is no such node";
@@ -57,7 +57,7 @@ pub struct GroupExplanation {
     /// Nothing is missing because no node can run it, as a system job's; the funnel says why.
     pub nowhere: bool,
     /// Single changes after which at least one more could be placed, the smallest first.
-    pub changes: Vec<Change>,
+    pub changes: Vec<SuggestedChange>,
     /// What stands in the way on the node that was asked about; nothing when one more could be placed there.
     pub here: Option<Vec<String>>,
 }
@@ -77,15 +77,15 @@ pub fn explain(
     let Some(row) = store.job(job) else { return Ok(None) };
     let plan = planned(store, row.job(), now, budget)?;
     let preempting = preemption::changes(store, row.job(), &plan, now, budget)?;
-    let there = staying(store, row, row.job(), &plan.stops);
-    let world = World::after(store, row.job(), &plan, there);
+    let peers = staying(store, row, row.job(), &plan.stops);
+    let planned_cluster = PlannedCluster::after(store, row.job(), &plan, peers);
     let groups = (0_u16..).zip(&row.job().groups).map(|(position, group)| {
         budget.check()?;
         let failure = plan.failures.iter().find(|failure| *failure.group == *group.name);
         let missing = failure.map_or(0, |failure| failure.count);
-        let runs = world.there.iter().any(|there| there.group == Some(position));
+        let runs = planned_cluster.peers.iter().any(|peers| peers.group == Some(position));
         let nowhere = if missing > 0 || runs { None } else { nowhere(store, row.job(), group) };
-        let looked = Looked::at(&world, position);
+        let looked = GroupFit::at(&planned_cluster, position);
         let here = node.map(|id| match store.nodes().find(id) {
             Some(slot) => looked.on(slot).iter().map(ToString::to_string).collect(),
             None => vec![NO_SUCH_NODE.to_owned()],
@@ -130,18 +130,18 @@ fn planned(store: &Store, job: &Job, now: Timestamp, budget: &Budget<'_>) -> Res
 }
 
 /// The cluster once a plan has come true.
-struct World<'a> {
+struct PlannedCluster<'a> {
     store: &'a Store,
     job: &'a Job,
     taken: HashMap<NodeSlot, Resources>,
     /// Of nodes on which something is placed.
     devices: HashMap<NodeSlot, DevicesHeld>,
     ports: HashMap<NodeSlot, Vec<u16>>,
-    there: Vec<There>,
+    peers: Vec<PeerAlloc>,
 }
 
-impl<'a> World<'a> {
-    fn after(store: &'a Store, job: &'a Job, plan: &Plan, mut there: Vec<There>) -> Self {
+impl<'a> PlannedCluster<'a> {
+    fn after(store: &'a Store, job: &'a Job, plan: &Plan, mut peers: Vec<PeerAlloc>) -> Self {
         let (mut taken, mut ports, mut devices) = (HashMap::new(), HashMap::new(), HashMap::new());
         for (placement, charge) in plan.placements.iter().zip(&plan.charges) {
             let Some(node) = store.nodes().find(placement.node) else { continue };
@@ -153,9 +153,9 @@ impl<'a> World<'a> {
             let mut promised = store.devices_to_promise(node);
             placement.after.iter().filter_map(|id| promised.remove(id)).for_each(|part| held.remove(part));
             held.add(&DevicesHeld::of(&placement.devices, &placement.cores));
-            there.push(There { node, group: Some(placement.group) });
+            peers.push(PeerAlloc { node, group: Some(placement.group) });
         }
-        Self { store, job, taken, devices, ports, there }
+        Self { store, job, taken, devices, ports, peers }
     }
 
     /// What is held of a node's devices and cores.

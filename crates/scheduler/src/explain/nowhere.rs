@@ -10,7 +10,7 @@ use berth_model::{
 
 use crate::{
     failures::cut,
-    filters::{Filters, Refused},
+    filters::{FilterRefusal, Filters},
 };
 
 /// How all nodes fell out of consideration for a group that wants one allocation on each that can run it. None where one can,
@@ -26,8 +26,8 @@ pub fn nowhere(store: &Store, job: &Job, group: &Group) -> Option<Funnel> {
         funnel.considered += 1;
         match filters.check(&detail.node) {
             Ok(()) => return None,
-            Err(Refused::NotAvailable) => {}
-            Err(Refused::Filtered(reason)) => {
+            Err(FilterRefusal::NotAvailable) => {}
+            Err(FilterRefusal::Filtered(reason)) => {
                 *funnel.available.entry(detail.node.datacenter.clone()).or_default() += 1;
                 *funnel.filtered.entry(cut(&reason)).or_default() += 1;
             }

@@ -11,7 +11,7 @@ use berth_model::{
     store::Store,
 };
 
-use super::{Change, planned};
+use super::{SuggestedChange, planned};
 use crate::{
     budget::{Budget, Cancelled},
     plan::Plan,
@@ -24,7 +24,7 @@ pub(super) fn changes(
     plan: &Plan,
     now: Timestamp,
     budget: &Budget<'_>,
-) -> Result<BTreeMap<u16, Change>, Cancelled> {
+) -> Result<BTreeMap<u16, SuggestedChange>, Cancelled> {
     let config = store.scheduler_config();
     if plan.failures.is_empty() || config.preemption.is_on_for(job.job_type) {
         return Ok(BTreeMap::new());
@@ -41,7 +41,7 @@ pub(super) fn changes(
     let groups = (0_u16..).zip(&job.groups).map(|(group, _)| group).filter(more);
     let change = |group| {
         let nodes = u32::try_from(nodes(&bold, group)).unwrap_or(u32::MAX);
-        (group, Change { what: what.clone(), nodes })
+        (group, SuggestedChange { what: what.clone(), nodes })
     };
     Ok(groups.map(change).collect())
 }

@@ -13,7 +13,7 @@ pub const AMOUNT_MAX: u64 = (1 << 48) - 1;
 pub struct Amounts(pub [u64; DIMENSIONS_MAX]);
 
 impl Amounts {
-    /// Nothing of anything.
+    /// Zero of every resource.
     pub const ZERO: Self = Self([0; DIMENSIONS_MAX]);
     /// More of everything than there is.
     pub const UNLIMITED: Self = Self([AMOUNT_MAX; DIMENSIONS_MAX]);

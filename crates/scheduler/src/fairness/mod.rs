@@ -13,7 +13,7 @@ mod tree;
 
 pub use amounts::{AMOUNT_MAX, Amounts, DIMENSIONS_MAX};
 pub use headroom::{Charge, Headroom, Pledges};
-pub use reclaim::{Gone, Reclaim};
+pub use reclaim::{Reclaim, ReclaimedUsage};
 pub use share::{Share, Weight};
-pub use tenants::{Standing, TenantTree, capacity};
+pub use tenants::{QueuePosition, TenantTree, capacity};
 pub use tree::{NodeIx, Tree};

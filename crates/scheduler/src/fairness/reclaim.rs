@@ -1,4 +1,4 @@
-//! Guaranteed room is lent while its owner does not need it, and taken back when it does.
+//! Guaranteed capacity is used by others while its owner does not need it, and reclaimed when it does.
 //!
 //! A namespace that holds less than one of its quotas guarantees may preempt what others have borrowed: allocations of
 //! namespaces that do not keep to that quota, and that hold more than is guaranteed to themselves, also without them.
@@ -22,20 +22,20 @@ pub struct Reclaim {
     /// Those of them of which less is held than they guarantee.
     short: Vec<String>,
     /// Of each quota that guarantees something, what will be held once all has ended that is to end. Counted when it is
-    /// first asked for: nobody is preempted as long as there is room.
+    /// first asked for: nobody is preempted as long as there is capacity.
     kept: OnceCell<BTreeMap<String, Usage>>,
     /// What was taken back so far, by quota.
-    gone: Gone,
+    gone: ReclaimedUsage,
 }
 
 /// What is preempted, by the quota for which it counted.
-pub type Gone = BTreeMap<String, Usage>;
+pub type ReclaimedUsage = BTreeMap<String, Usage>;
 
 impl Reclaim {
-    /// Of a namespace.
+    /// What a namespace may reclaim.
     pub fn of(store: &Store, namespace: &Arc<str>) -> Self {
         let own = store.namespaces().quotas(namespace).into_iter().map(str::to_owned).collect();
-        Self { own, short: Vec::new(), kept: OnceCell::new(), gone: Gone::new() }
+        Self { own, short: Vec::new(), kept: OnceCell::new(), gone: ReclaimedUsage::new() }
     }
 
     /// These of its quotas guarantee more than is held of them now.
@@ -49,12 +49,12 @@ impl Reclaim {
     }
 
     /// What has been taken back so far.
-    pub fn gone(&self) -> Gone {
+    pub fn gone(&self) -> ReclaimedUsage {
         self.gone.clone()
     }
 
-    /// Whether an allocation lives on borrowed room, once what is in `gone` is gone; then it is added to that.
-    pub fn may_take(&self, store: &Store, alloc: &AllocRow, gone: &mut Gone) -> bool {
+    /// Whether an allocation lives on borrowed capacity, once what is in `gone` is gone; then it is added to that.
+    pub fn may_take(&self, store: &Store, alloc: &AllocRow, gone: &mut ReclaimedUsage) -> bool {
         let Some(namespace) = store.jobs().row(alloc.job).map(|job| &job.key.namespace) else { return false };
         let theirs = store.namespaces().quotas(namespace);
         if self.short.iter().all(|short| theirs.contains(&**short)) {
@@ -91,7 +91,7 @@ impl Reclaim {
     fn kept(&self, store: &Store) -> &BTreeMap<String, Usage> {
         self.kept.get_or_init(|| {
             let mut by_namespace: BTreeMap<&str, Usage> = BTreeMap::new();
-            for (_, alloc) in store.allocs().iter().filter(|(_, alloc)| alloc.is_wanted()) {
+            for (_, alloc) in store.allocs().iter().filter(|(_, alloc)| alloc.is_desired()) {
                 let Some(job) = store.jobs().row(alloc.job) else { continue };
                 by_namespace.entry(&job.key.namespace).or_default().add(&usage(store, alloc));
             }

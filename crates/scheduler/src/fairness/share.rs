@@ -57,7 +57,7 @@ impl Share {
         Self { leading, part, whole }
     }
 
-    /// For people: a part of 1 for a weight of one.
+    /// For users: a part of 1 for a weight of one.
     pub fn to_f64(self) -> f64 {
         if self.whole == 0 { 0.0 } else { self.part as f64 * 1000.0 / self.whole as f64 }
     }

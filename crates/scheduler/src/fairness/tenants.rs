@@ -20,12 +20,12 @@ use super::{Amounts, NodeIx, Share, Tree, Weight};
 pub struct TenantTree {
     tree: Tree<()>,
     /// Of each namespace, where its own jobs stand: beside the namespaces below it.
-    places: HashMap<Arc<str>, NodeIx>,
+    tree_nodes: HashMap<Arc<str>, NodeIx>,
 }
 
 impl Default for TenantTree {
     fn default() -> Self {
-        Self { tree: Tree::new(()), places: HashMap::new() }
+        Self { tree: Tree::new(()), tree_nodes: HashMap::new() }
     }
 }
 
@@ -42,9 +42,9 @@ impl TenantTree {
             let weight = Weight::from_milli(namespace.weight_milli).unwrap_or_default();
             let group = tenants.tree.add(above.unwrap_or(tenants.tree.root()), (), weight);
             groups.insert(&namespace.name, group);
-            let place = tenants.tree.add(group, (), Weight::ONE);
-            tenants.tree.charge(place, Amounts::of_usage(&row.used));
-            tenants.places.insert(namespace.name.as_str().into(), place);
+            let tree_node = tenants.tree.add(group, (), Weight::ONE);
+            tenants.tree.charge(tree_node, Amounts::of_usage(&row.used));
+            tenants.tree_nodes.insert(namespace.name.as_str().into(), tree_node);
         }
         tenants.set_total(total);
         tenants
@@ -58,28 +58,28 @@ impl TenantTree {
 
     /// A namespace holds more; one that is not there is let go.
     pub fn charge(&mut self, namespace: &str, amounts: Amounts) {
-        if let Some(place) = self.places.get(namespace) {
-            self.tree.charge(*place, amounts);
+        if let Some(tree_node) = self.tree_nodes.get(namespace) {
+            self.tree.charge(*tree_node, amounts);
         }
     }
 
     /// A namespace holds less.
     pub fn discharge(&mut self, namespace: &str, amounts: Amounts) {
-        if let Some(place) = self.places.get(namespace) {
-            self.tree.discharge(*place, amounts);
+        if let Some(tree_node) = self.tree_nodes.get(namespace) {
+            self.tree.discharge(*tree_node, amounts);
         }
     }
 
     /// The dominant share of a namespace, together with all below it; by weight.
     pub fn share(&self, namespace: &str) -> Option<Share> {
-        let place = self.places.get(namespace)?;
-        Some(self.tree.share(self.tree.parent(*place)?))
+        let tree_node = self.tree_nodes.get(namespace)?;
+        Some(self.tree.share(self.tree.parent(*tree_node)?))
     }
 
     /// Whose work goes first: whoever holds less than is guaranteed, then whoever has the smaller share.
     pub fn compare(&self, store: &Store, a: &str, b: &str) -> Ordering {
         let first = is_short(store, b).cmp(&is_short(store, a));
-        first.then_with(|| match (self.places.get(a), self.places.get(b)) {
+        first.then_with(|| match (self.tree_nodes.get(a), self.tree_nodes.get(b)) {
             (Some(a), Some(b)) => self.tree.compare(*a, *b),
             (a, b) => b.is_some().cmp(&a.is_some()),
         })
@@ -103,9 +103,9 @@ pub fn capacity(store: &Store, slot: NodeSlot) -> Amounts {
     detail.map_or(Amounts::ZERO, |detail| Amounts::of_node(&detail.node))
 }
 
-/// Where a job that waits for room stands.
+/// Where a job that waits for capacity stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Standing {
+pub struct QueuePosition {
     /// The dominant share of its tenant, together with all below it, by weight: 0.25 for a quarter of the cluster.
     pub share: f64,
     /// Tenants whose waiting work of the same or a higher priority is tried before this tenant's.
@@ -114,8 +114,8 @@ pub struct Standing {
     pub jobs_ahead: usize,
 }
 
-impl Standing {
-    /// Of a job; none when it does not wait for room.
+impl QueuePosition {
+    /// Of a job; none when it does not wait for capacity.
     pub fn of(store: &Store, job: &JobKey) -> Option<Self> {
         let mine = store.evals().blocked().find(|eval| eval.job == *job)?;
         let slots = store.nodes().iter().map(|(slot, _)| slot);
@@ -190,7 +190,7 @@ mod tests {
         }
 
         fn standing(&self, tenant: &str, id: &str) -> Option<(usize, usize)> {
-            let standing = Standing::of(&self.0, &JobKey::new(tenant, id))?;
+            let standing = QueuePosition::of(&self.0, &JobKey::new(tenant, id))?;
             Some((standing.tenants_ahead, standing.jobs_ahead))
         }
     }

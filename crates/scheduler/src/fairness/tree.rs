@@ -13,7 +13,7 @@ pub struct NodeIx(u32);
 /// Siblings stand in order of their shares, the smallest first; of equal ones, the one that was added first.
 #[derive(Debug)]
 pub struct Tree<T> {
-    nodes: Vec<Option<Node<T>>>,
+    nodes: Vec<Option<TreeNode<T>>>,
     vacant: Vec<NodeIx>,
     total: Amounts,
     /// The total has changed since shares were computed.
@@ -22,7 +22,7 @@ pub struct Tree<T> {
 }
 
 #[derive(Debug)]
-struct Node<T> {
+struct TreeNode<T> {
     item: T,
     parent: Option<NodeIx>,
     depth: u32,
@@ -33,7 +33,7 @@ struct Node<T> {
     children: Vec<NodeIx>,
 }
 
-/// A node's place among its siblings; no two have the same.
+/// A node's rank among its siblings; no two have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     share: Share,
@@ -49,7 +49,7 @@ impl<T> Tree<T> {
         tree
     }
 
-    /// Where everything hangs.
+    /// The root, which is nobody's.
     pub fn root(&self) -> NodeIx {
         NodeIx(0)
     }
@@ -173,7 +173,7 @@ impl<T> Tree<T> {
         let rank = Rank { share: Share::default(), added: self.added };
         let depth = parent.map_or(0, |parent| self.node(parent).depth + 1);
         let (used, children) = (Amounts::ZERO, Vec::new());
-        self.nodes[node.0 as usize] = Some(Node { item, parent, depth, weight, used, rank, children });
+        self.nodes[node.0 as usize] = Some(TreeNode { item, parent, depth, weight, used, rank, children });
         if let Some(parent) = parent {
             let at = self.position(parent, rank);
             self.node_mut(parent).children.insert(at, node);
@@ -213,15 +213,15 @@ impl<T> Tree<T> {
         self.node(parent).children.partition_point(|child| self.node(*child).rank < rank)
     }
 
-    fn above(&self, node: &Node<T>) -> &Node<T> {
+    fn above(&self, node: &TreeNode<T>) -> &TreeNode<T> {
         self.node(node.parent.expect("two nodes of a tree meet at its root"))
     }
 
-    fn node(&self, node: NodeIx) -> &Node<T> {
+    fn node(&self, node: NodeIx) -> &TreeNode<T> {
         self.nodes[node.0 as usize].as_ref().expect("a node is used after its removal")
     }
 
-    fn node_mut(&mut self, node: NodeIx) -> &mut Node<T> {
+    fn node_mut(&mut self, node: NodeIx) -> &mut TreeNode<T> {
         self.nodes[node.0 as usize].as_mut().expect("a node is used after its removal")
     }
 }

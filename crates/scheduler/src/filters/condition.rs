@@ -17,7 +17,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Understands both sides.
+    /// Parses both sides.
     pub fn new(left: &str, operator: Operator, right: &str) -> Self {
         let right = Property::parse(right);
         let pattern = match &right {

@@ -5,7 +5,7 @@ use berth_model::{
     node::Node,
 };
 
-use super::{Filter, FilterRule, Refused, condition::Condition, constraints_of};
+use super::{Filter, FilterRefusal, FilterRule, condition::Condition, constraints_of};
 use crate::failures::cut;
 
 pub(super) const RULE: FilterRule = FilterRule {
@@ -38,8 +38,8 @@ impl ConstraintFilter {
 }
 
 impl Filter for ConstraintFilter {
-    fn check(&self, node: &Node) -> Result<(), Refused> {
-        if self.condition.holds(node) { Ok(()) } else { Err(Refused::Filtered(self.reason.clone())) }
+    fn check(&self, node: &Node) -> Result<(), FilterRefusal> {
+        if self.condition.holds(node) { Ok(()) } else { Err(FilterRefusal::Filtered(self.reason.clone())) }
     }
 
     fn is_unique(&self) -> bool {

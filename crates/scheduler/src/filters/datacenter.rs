@@ -2,7 +2,7 @@
 
 use berth_model::node::Node;
 
-use super::{Filter, FilterRule, Refused, glob};
+use super::{Filter, FilterRefusal, FilterRule, glob};
 
 pub(super) const RULE: FilterRule = FilterRule {
     name: "datacenter",
@@ -21,9 +21,9 @@ impl DatacenterFilter {
 }
 
 impl Filter for DatacenterFilter {
-    fn check(&self, node: &Node) -> Result<(), Refused> {
+    fn check(&self, node: &Node) -> Result<(), FilterRefusal> {
         let meant = self.0.iter().any(|pattern| glob::matches(pattern, &node.datacenter));
-        if meant { Ok(()) } else { Err(Refused::NotAvailable) }
+        if meant { Ok(()) } else { Err(FilterRefusal::NotAvailable) }
     }
 
     fn remedy(&self, node: &Node, _: &str) -> String {

@@ -8,7 +8,7 @@ use berth_model::{
     node::Node,
 };
 
-use super::{Filter, FilterRule, Refused, compare::satisfies, quantity::in_one_unit};
+use super::{Filter, FilterRefusal, FilterRule, compare::satisfies, quantity::in_one_unit};
 
 pub(super) const RULE: FilterRule = FilterRule {
     name: "device",
@@ -32,7 +32,7 @@ pub struct DeviceRequest {
 }
 
 impl DeviceRequest {
-    /// Understands an ask.
+    /// Parses an ask.
     pub fn new(ask: &DeviceAsk) -> Self {
         let conditions = ask.constraints.iter().map(|c| DeviceCondition::new(&c.left, c.operator, &c.right));
         let affinities = ask
@@ -59,13 +59,13 @@ impl DeviceRequest {
 /// A comparison of what a device is like.
 #[derive(Debug)]
 struct DeviceCondition {
-    left: Side,
+    left: DeviceOperand,
     operator: Operator,
-    right: Side,
+    right: DeviceOperand,
 }
 
 #[derive(Debug)]
-enum Side {
+enum DeviceOperand {
     Literal(String),
     /// `${device.NAME}`
     Device(String),
@@ -73,7 +73,7 @@ enum Side {
 
 impl DeviceCondition {
     fn new(left: &str, operator: Operator, right: &str) -> Self {
-        Self { left: Side::parse(left), operator, right: Side::parse(right) }
+        Self { left: DeviceOperand::parse(left), operator, right: DeviceOperand::parse(right) }
     }
 
     fn holds(&self, device: &NodeDevice) -> bool {
@@ -86,7 +86,7 @@ impl DeviceCondition {
     }
 }
 
-impl Side {
+impl DeviceOperand {
     fn parse(text: &str) -> Self {
         let name = text.strip_prefix("${").and_then(|t| t.strip_suffix('}')).map(str::trim);
         match name.and_then(|name| name.strip_prefix("device.")) {
@@ -124,12 +124,12 @@ impl DeviceFilter {
 }
 
 impl Filter for DeviceFilter {
-    fn check(&self, node: &Node) -> Result<(), Refused> {
+    fn check(&self, node: &Node) -> Result<(), FilterRefusal> {
         let mut fitting = node.devices.iter().filter(|device| self.0.accepts(device));
         if fitting.any(|device| healthy(device) >= self.0.ask.count as usize) {
             return Ok(());
         }
-        Err(Refused::Filtered(format!("missing devices {:?}", self.0.ask.name)))
+        Err(FilterRefusal::Filtered(format!("missing devices {:?}", self.0.ask.name)))
     }
 
     /// Fewer of what the node has, or another model.
@@ -147,7 +147,7 @@ impl Filter for DeviceFilter {
     }
 
     fn is_unique(&self) -> bool {
-        let is_ids = |side: &Side| matches!(side, Side::Device(name) if name == "ids");
+        let is_ids = |side: &DeviceOperand| matches!(side, DeviceOperand::Device(name) if name == "ids");
         self.0.conditions.iter().any(|condition| is_ids(&condition.left) || is_ids(&condition.right))
     }
 }
@@ -161,11 +161,11 @@ fn healthy(device: &NodeDevice) -> usize {
 pub(super) struct CoreFilter(pub u32);
 
 impl Filter for CoreFilter {
-    fn check(&self, node: &Node) -> Result<(), Refused> {
+    fn check(&self, node: &Node) -> Result<(), FilterRefusal> {
         if node.cores.len() >= self.0 as usize {
             return Ok(());
         }
-        Err(Refused::Filtered(format!("fewer than {} reservable cores", self.0)))
+        Err(FilterRefusal::Filtered(format!("fewer than {} reservable cores", self.0)))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use berth_model::node::Node;
 
-use super::{Filter, FilterRule, Refused};
+use super::{Filter, FilterRefusal, FilterRule};
 
 pub(super) const RULE: FilterRule = FilterRule {
     name: "driver",
@@ -29,10 +29,10 @@ impl DriverFilter {
 }
 
 impl Filter for DriverFilter {
-    fn check(&self, node: &Node) -> Result<(), Refused> {
+    fn check(&self, node: &Node) -> Result<(), FilterRefusal> {
         match node.attributes.get(&self.attribute).map(String::as_str) {
             Some("1" | "true") => Ok(()),
-            _ => Err(Refused::Filtered(self.reason.clone())),
+            _ => Err(FilterRefusal::Filtered(self.reason.clone())),
         }
     }
 

@@ -5,7 +5,7 @@ use berth_model::{
     node::Node,
 };
 
-use super::{Filter, FilterRule, Refused};
+use super::{Filter, FilterRefusal, FilterRule};
 
 /// The attribute in which an agent names the features it knows, separated by commas.
 pub const FEATURES_ATTRIBUTE: &str = "berth.features";
@@ -39,7 +39,7 @@ pub enum Feature {
     /// Files that are rendered before a task starts; they would be missing.
     Templates,
     /// What is new of an allocation that runs; nobody would hear whether it is well under it. No group needs it: what runs
-    /// where an agent does not know it makes room for another.
+    /// where an agent does not know it frees capacity for another.
     InPlaceUpdates,
 }
 
@@ -133,11 +133,11 @@ pub(super) const RULE: FilterRule = FilterRule {
 pub(super) struct FeatureFilter(pub Feature);
 
 impl Filter for FeatureFilter {
-    fn check(&self, node: &Node) -> Result<(), Refused> {
+    fn check(&self, node: &Node) -> Result<(), FilterRefusal> {
         if self.0.is_known_by(node) {
             return Ok(());
         }
-        Err(Refused::Filtered(format!("agent too old for {}", self.0.name())))
+        Err(FilterRefusal::Filtered(format!("agent too old for {}", self.0.name())))
     }
 
     fn remedy(&self, _: &Node, _: &str) -> String {

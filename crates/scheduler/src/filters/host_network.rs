@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use berth_model::{job::Port, node::Node};
 
-use super::{Filter, FilterRule, Refused};
+use super::{Filter, FilterRefusal, FilterRule};
 
 pub(super) const RULE: FilterRule = FilterRule {
     name: "host network",
@@ -28,10 +28,10 @@ impl HostNetworkFilter {
 }
 
 impl Filter for HostNetworkFilter {
-    fn check(&self, node: &Node) -> Result<(), Refused> {
+    fn check(&self, node: &Node) -> Result<(), FilterRefusal> {
         match node.address_in(&self.network) {
             Some(_) => Ok(()),
-            None => Err(Refused::Filtered(format!("missing host network {:?}", self.network))),
+            None => Err(FilterRefusal::Filtered(format!("missing host network {:?}", self.network))),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Which nodes can run a group at all, room aside: a file per filter, and one list of them.
+//! Which nodes can run a group at all, capacity aside: a file per filter, and one list of them.
 
 mod compare;
 mod condition;
@@ -26,7 +26,7 @@ pub use condition::Condition;
 pub use device::DeviceRequest;
 pub use feature::{FEATURES_ATTRIBUTE, Feature};
 
-/// Every filter, in the order in which they are asked: the cheapest and most telling first. Room, ports and distinct
+/// Every filter, in the order in which they are asked: the cheapest and most telling first. Capacity, ports and distinct
 /// constraints are asked after these.
 pub const FILTERS: &[FilterRule] = &[
     pool::RULE,
@@ -45,7 +45,7 @@ pub const FILTERS: &[FilterRule] = &[
 pub struct FilterRule {
     /// As the reference names it.
     pub name: &'static str,
-    /// Which nodes pass.
+    /// Which nodes pass, as the reference describes it.
     pub passes: &'static str,
     /// Whether allocations that run already have to leave a node that does not pass.
     is_for_running: bool,
@@ -58,8 +58,8 @@ type Checks = Vec<Box<dyn Filter>>;
 
 /// One reason for which a node cannot run a group.
 trait Filter: std::fmt::Debug + Send + Sync {
-    /// Whether the node can; if not, the reason as people read it.
-    fn check(&self, node: &Node) -> Result<(), Refused>;
+    /// Whether the node can; if not, the reason as users read it.
+    fn check(&self, node: &Node) -> Result<(), FilterRefusal>;
 
     /// Whether nodes of one class can get different answers.
     fn is_unique(&self) -> bool {
@@ -75,7 +75,7 @@ trait Filter: std::fmt::Debug + Send + Sync {
 /// What one filter has against a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Objection {
-    /// As people read it.
+    /// As users read it.
     pub reason: String,
     /// What to change in the job so that it has nothing against the node.
     pub remedy: String,
@@ -83,7 +83,7 @@ pub struct Objection {
 
 /// Why a node cannot run a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub enum FilterRefusal {
     /// It is outside the job's pool or datacenters: it was never meant.
     NotAvailable,
     /// It was meant, and something is missing.
@@ -117,7 +117,7 @@ impl Filters {
     ///
     /// # Errors
     /// The first filter's reason.
-    pub fn check(&self, node: &Node) -> Result<(), Refused> {
+    pub fn check(&self, node: &Node) -> Result<(), FilterRefusal> {
         self.0.iter().try_for_each(|filter| filter.check(node))
     }
 
@@ -125,8 +125,8 @@ impl Filters {
     pub fn objections(&self, node: &Node) -> impl Iterator<Item = Objection> {
         self.0.iter().filter_map(|filter| {
             let reason = match filter.check(node).err()? {
-                Refused::Filtered(reason) => reason,
-                Refused::NotAvailable => "outside of the job's node pool or datacenters".to_owned(),
+                FilterRefusal::Filtered(reason) => reason,
+                FilterRefusal::NotAvailable => "outside of the job's node pool or datacenters".to_owned(),
             };
             Some(Objection { remedy: filter.remedy(node, &reason), reason })
         })

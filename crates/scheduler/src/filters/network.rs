@@ -2,7 +2,7 @@
 
 use berth_model::node::Node;
 
-use super::{Filter, FilterRule, Refused};
+use super::{Filter, FilterRefusal, FilterRule};
 
 /// What an agent says that can.
 const ATTRIBUTE: &str = "network.bridge";
@@ -24,10 +24,10 @@ pub(super) const RULE: FilterRule = FilterRule {
 pub(super) struct NetworkFilter;
 
 impl Filter for NetworkFilter {
-    fn check(&self, node: &Node) -> Result<(), Refused> {
+    fn check(&self, node: &Node) -> Result<(), FilterRefusal> {
         match node.attributes.get(ATTRIBUTE).map(String::as_str) {
             Some("1") => Ok(()),
-            _ => Err(Refused::Filtered("missing network mode \"bridge\"".to_owned())),
+            _ => Err(FilterRefusal::Filtered("missing network mode \"bridge\"".to_owned())),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use berth_model::node::{NODE_POOL_ALL, Node};
 
-use super::{Filter, FilterRule, Refused};
+use super::{Filter, FilterRefusal, FilterRule};
 
 pub(super) const RULE: FilterRule = FilterRule {
     name: "node pool",
@@ -21,8 +21,8 @@ impl PoolFilter {
 }
 
 impl Filter for PoolFilter {
-    fn check(&self, node: &Node) -> Result<(), Refused> {
-        if self.0 == NODE_POOL_ALL || self.0 == node.pool { Ok(()) } else { Err(Refused::NotAvailable) }
+    fn check(&self, node: &Node) -> Result<(), FilterRefusal> {
+        if self.0 == NODE_POOL_ALL || self.0 == node.pool { Ok(()) } else { Err(FilterRefusal::NotAvailable) }
     }
 
     fn remedy(&self, node: &Node, _: &str) -> String {

@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 
 /// Whether a version meets all of the comma-separated conditions; versions may have any number of numeric parts.
 pub(super) fn matches_loose(version: &str, conditions: &str) -> bool {
-    let Some(version) = Loose::parse(version) else { return false };
+    let Some(version) = LooseVersion::parse(version) else { return false };
     conditions.split(',').all(|condition| {
         let (operator, wanted) = split(condition);
-        Loose::parse(wanted).is_some_and(|wanted| version.meets(operator, &wanted))
+        LooseVersion::parse(wanted).is_some_and(|wanted| version.meets(operator, &wanted))
     })
 }
 
@@ -41,12 +41,12 @@ fn holds(order: Ordering, operator: &str) -> bool {
 }
 
 #[derive(Debug)]
-struct Loose {
+struct LooseVersion {
     parts: Vec<u64>,
     pre_release: String,
 }
 
-impl Loose {
+impl LooseVersion {
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim().trim_start_matches('v');
         let text = text.split('+').next()?;

@@ -5,7 +5,7 @@ use berth_model::{
     node::{HOST_VOLUME_PREFIX, HOST_VOLUME_READ_ONLY, Node},
 };
 
-use super::{Filter, FilterRule, Refused};
+use super::{Filter, FilterRefusal, FilterRule};
 
 pub(super) const RULE: FilterRule = FilterRule {
     name: "volume",
@@ -34,16 +34,16 @@ impl VolumeFilter {
 }
 
 impl Filter for VolumeFilter {
-    fn check(&self, node: &Node) -> Result<(), Refused> {
+    fn check(&self, node: &Node) -> Result<(), FilterRefusal> {
         let source = &self.source;
         if self.kind != VOLUME_HOST {
             let reason = format!("missing volume {source:?}: no node has volumes of type {}", self.kind);
-            return Err(Refused::Filtered(reason));
+            return Err(FilterRefusal::Filtered(reason));
         }
         match node.attributes.get(&format!("{HOST_VOLUME_PREFIX}{source}")).map(String::as_str) {
-            None => Err(Refused::Filtered(format!("missing volume {source:?}"))),
+            None => Err(FilterRefusal::Filtered(format!("missing volume {source:?}"))),
             Some(HOST_VOLUME_READ_ONLY) if self.writes => {
-                Err(Refused::Filtered(format!("volume {source:?} is read-only")))
+                Err(FilterRefusal::Filtered(format!("volume {source:?} is read-only")))
             }
             Some(_) => Ok(()),
         }

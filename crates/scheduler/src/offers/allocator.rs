@@ -1,11 +1,11 @@
-//! The allocator's books: what events change in them.
+//! The allocator's state, and how events change it.
 
 use berth_model::NodeId;
 
 use super::{
     Bundle,
-    event::{Event, FrameworkId, OffersError, Quota},
-    frameworks::{Frameworks, Member},
+    event::{FrameworkId, OfferEvent, OffersError, RoleQuota},
+    frameworks::{Frameworks, RoleMember},
     nodes::Nodes,
     roles::{RoleIx, Roles},
 };
@@ -57,28 +57,30 @@ impl Allocator {
     ///
     /// # Errors
     /// When it does not fit what is known; nothing has changed then.
-    pub fn handle(&mut self, event: Event) -> Result<(), OffersError> {
+    pub fn handle(&mut self, event: OfferEvent) -> Result<(), OffersError> {
         match event {
-            Event::NodeAdded(id, total) => self.on_node_added(id, total),
-            Event::NodeRemoved(id) => self.on_node_removed(id),
-            Event::NodeOpened(id, open) => {
+            OfferEvent::NodeAdded(id, total) => self.on_node_added(id, total),
+            OfferEvent::NodeRemoved(id) => self.on_node_removed(id),
+            OfferEvent::NodeOpened(id, open) => {
                 let at = self.find_node(id)?;
                 self.nodes.set_open(at, open);
                 self.nodes.quotas_changed();
                 Ok(())
             }
-            Event::FrameworkAdded(framework, roles) => self.on_framework_added(framework, &roles),
-            Event::FrameworkRemoved(framework) => self.on_framework_removed(framework),
-            Event::FrameworkOpened(framework, open) => self.on_framework_opened(framework, open),
-            Event::Suppressed(framework, role) => self.on_suppressed(framework, &role),
-            Event::Revived(framework, role) => self.on_revived(framework, &role),
-            Event::WeightSet(role, weight) => self.on_weight_set(&role, weight),
-            Event::QuotaSet(role, quota) => self.on_quota_set(&role, quota),
-            Event::Charged(framework, role, node, bundle) => self.on_charged(framework, &role, node, &bundle),
-            Event::Recovered(framework, role, node, bundle) => {
+            OfferEvent::FrameworkAdded(framework, roles) => self.on_framework_added(framework, &roles),
+            OfferEvent::FrameworkRemoved(framework) => self.on_framework_removed(framework),
+            OfferEvent::FrameworkOpened(framework, open) => self.on_framework_opened(framework, open),
+            OfferEvent::Suppressed(framework, role) => self.on_suppressed(framework, &role),
+            OfferEvent::Revived(framework, role) => self.on_revived(framework, &role),
+            OfferEvent::WeightSet(role, weight) => self.on_weight_set(&role, weight),
+            OfferEvent::QuotaSet(role, quota) => self.on_quota_set(&role, quota),
+            OfferEvent::Charged(framework, role, node, bundle) => {
+                self.on_charged(framework, &role, node, &bundle)
+            }
+            OfferEvent::Recovered(framework, role, node, bundle) => {
                 self.on_recovered(framework, &role, node, &bundle)
             }
-            Event::Refused(framework, role, node, bundle, until) => {
+            OfferEvent::Refused(framework, role, node, bundle, until) => {
                 let (member, at) = (self.find_member(framework, &role)?, self.find_node(node)?);
                 self.nodes.refuse(at, member, &bundle, until);
                 Ok(())
@@ -125,7 +127,7 @@ impl Allocator {
         for role in found {
             let roles = &mut self.roles;
             let member = self.frameworks.join(framework, role, |member| roles.add_member(role, member));
-            self.update_wanting(member);
+            self.update_active(member);
         }
         self.nodes.all_changed();
         Ok(())
@@ -140,8 +142,8 @@ impl Allocator {
             }
             self.nodes.forget_refusals(member);
         }
-        for (_, Member { role, place, .. }) in self.frameworks.remove(framework) {
-            self.roles.remove_member(role, place);
+        for (_, RoleMember { role, tree_node, .. }) in self.frameworks.remove(framework) {
+            self.roles.remove_member(role, tree_node);
         }
         Ok(())
     }
@@ -150,7 +152,7 @@ impl Allocator {
         self.check_framework(framework)?;
         self.frameworks.set_open(framework, open);
         for member in self.frameworks.members_of(framework).to_vec() {
-            self.update_wanting(member);
+            self.update_active(member);
         }
         if open {
             self.nodes.all_changed();
@@ -161,14 +163,14 @@ impl Allocator {
     fn on_suppressed(&mut self, framework: FrameworkId, role: &str) -> Result<(), OffersError> {
         let member = self.find_member(framework, role)?;
         self.frameworks.set_suppressed(member, true);
-        self.update_wanting(member);
+        self.update_active(member);
         Ok(())
     }
 
     fn on_revived(&mut self, framework: FrameworkId, role: &str) -> Result<(), OffersError> {
         let member = self.find_member(framework, role)?;
         self.frameworks.set_suppressed(member, false);
-        self.update_wanting(member);
+        self.update_active(member);
         self.nodes.forget_refusals(member);
         self.nodes.all_changed();
         Ok(())
@@ -180,7 +182,7 @@ impl Allocator {
         Ok(())
     }
 
-    fn on_quota_set(&mut self, path: &str, quota: Quota) -> Result<(), OffersError> {
+    fn on_quota_set(&mut self, path: &str, quota: RoleQuota) -> Result<(), OffersError> {
         let role = self.roles.find_or_add(path)?;
         let set = self.roles.set_quota(role, quota);
         if set.is_ok() {
@@ -224,8 +226,8 @@ impl Allocator {
     /// A member takes something of what is free on a node.
     pub(super) fn hold(&mut self, at: usize, member: usize, bundle: &Bundle) {
         self.nodes.hold(at, member, bundle);
-        let Member { role, place, .. } = *self.frameworks.member(member);
-        self.roles.charge(role, place, bundle.amounts);
+        let RoleMember { role, tree_node, .. } = *self.frameworks.member(member);
+        self.roles.charge(role, tree_node, bundle.amounts);
         if self.roles.has_quotas() {
             self.update_full(role);
         }
@@ -237,8 +239,8 @@ impl Allocator {
     }
 
     fn discharge(&mut self, member: usize, amounts: Amounts) {
-        let Member { role, place, .. } = *self.frameworks.member(member);
-        self.roles.discharge(role, place, amounts);
+        let RoleMember { role, tree_node, .. } = *self.frameworks.member(member);
+        self.roles.discharge(role, tree_node, amounts);
         if self.roles.has_quotas() {
             self.update_full(role);
             self.nodes.quotas_changed();
@@ -250,20 +252,20 @@ impl Allocator {
         self.nodes.quotas_changed();
     }
 
-    /// Members of roles that have become full want no offers, and want them again once there is room.
+    /// Members of roles that have become full want no offers, and want them again once there is capacity.
     fn update_full(&mut self, role: RoleIx) {
         let Self { roles, config, .. } = self;
         if let Some(changed) = roles.update_full(role, |room| config.is_worth(room)) {
             for member in self.roles.members_below(changed) {
-                self.update_wanting(member);
+                self.update_active(member);
             }
         }
     }
 
-    fn update_wanting(&mut self, member: usize) {
+    fn update_active(&mut self, member: usize) {
         let role = self.frameworks.member(member).role;
-        let wanting = self.frameworks.is_open(member) && !self.roles.is_full(role);
-        self.frameworks.set_wanting(member, wanting);
+        let active = self.frameworks.is_open(member) && !self.roles.is_full(role);
+        self.frameworks.set_active(member, active);
     }
 
     fn find_node(&self, id: NodeId) -> Result<usize, OffersError> {

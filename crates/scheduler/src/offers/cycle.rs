@@ -12,7 +12,7 @@ use super::{
     Bundle,
     allocator::Allocator,
     event::Offer,
-    roles::{Place, RoleIx},
+    roles::{Claimant, RoleIx},
 };
 use crate::fairness::{Amounts, NodeIx, Share};
 
@@ -31,12 +31,12 @@ impl Allocator {
         }
         self.roles.tree.refresh();
         let offers = Vec::with_capacity(nodes.len());
-        let mut cycle = Cycle {
+        let mut cycle = OfferCycle {
             allocator: self,
             offers,
             made: BTreeMap::new(),
             allowed: FixedBitSet::new(),
-            passed: Passed::default(),
+            passed: LastWalk::default(),
         };
         if cycle.allocator.roles.has_quotas() {
             cycle.meet_guarantees(&nodes);
@@ -48,31 +48,31 @@ impl Allocator {
     }
 }
 
-struct Cycle<'a> {
+struct OfferCycle<'a> {
     allocator: &'a mut Allocator,
     offers: Vec<Offer>,
     /// Offers made of a node for the sake of guarantees, with their members: they grow, rather than that a second one is made.
     made: BTreeMap<usize, Vec<(usize, usize)>>,
     /// Members that may be offered the node at hand; kept to spare an allocation a node.
     allowed: FixedBitSet,
-    passed: Passed,
+    passed: LastWalk,
 }
 
 /// Where the last walk ended. Nodes that the same members refuse come in rows, and who was passed by once is passed by
 /// again: nothing is charged to it, and its place stays before that of whoever was served.
 #[derive(Default)]
-struct Passed {
-    /// Who was allowed.
+struct LastWalk {
+    /// Members that were allowed.
     allowed: FixedBitSet,
     /// Among whose children, and how many of them have no one allowed.
-    place: Option<(NodeIx, usize)>,
+    tree_node: Option<(NodeIx, usize)>,
 }
 
-impl Cycle<'_> {
+impl OfferCycle<'_> {
     /// Roles that hold less than they are guaranteed come first, the one with the smallest share before others.
     fn meet_guarantees(&mut self, nodes: &[usize]) {
         let roles = &self.allocator.roles;
-        let share = |role: RoleIx| roles.tree.share(roles.place(role));
+        let share = |role: RoleIx| roles.tree.share(roles.tree_node(role));
         let mut short: BTreeSet<(Share, RoleIx)> = roles.short().map(|role| (share(role), role)).collect();
         for node in nodes {
             if short.is_empty() {
@@ -86,7 +86,7 @@ impl Cycle<'_> {
                     short.remove(&at);
                     let roles = &self.allocator.roles;
                     if !roles.shortfall(role).is_zero() {
-                        short.insert((roles.tree.share(roles.place(role)), role));
+                        short.insert((roles.tree.share(roles.tree_node(role)), role));
                     }
                 }
                 next = short.range((Bound::Excluded(at), Bound::Unbounded)).next().copied();
@@ -96,8 +96,8 @@ impl Cycle<'_> {
 
     /// Offers a member of a role, or of one below it, what it is still guaranteed; reports whether there was one.
     fn meet_guarantee(&mut self, node: usize, role: RoleIx) -> bool {
-        let place = self.allocator.roles.place(role);
-        let Some(member) = self.poorest(place) else { return false };
+        let tree_node = self.allocator.roles.tree_node(role);
+        let Some(member) = self.poorest(tree_node) else { return false };
         let roles = &self.allocator.roles;
         let of = self.allocator.frameworks.member(member).role;
         let (entitled, spare) = (roles.entitled(of), self.spare());
@@ -173,12 +173,12 @@ impl Cycle<'_> {
     /// Finds out who may be offered a node.
     fn look_at(&mut self, node: usize) {
         let node = self.allocator.nodes.node(node);
-        self.allowed.clone_from(self.allocator.frameworks.wanting());
+        self.allowed.clone_from(self.allocator.frameworks.active());
         node.refusals.subtract_from(&mut self.allowed, &node.free);
         // With quotas, who is passed by may be allowed again.
         if self.allocator.roles.has_quotas() || self.passed.allowed != self.allowed {
             self.passed.allowed.clone_from(&self.allowed);
-            self.passed.place = None;
+            self.passed.tree_node = None;
         }
     }
 
@@ -205,52 +205,53 @@ impl Cycle<'_> {
     /// Who is next among those that are allowed and stand below a place.
     fn poorest(&mut self, below: NodeIx) -> Option<usize> {
         let mut walk = self.walk(below, &mut { WALK_MAX });
-        if matches!(walk, Walk::TooFar) {
+        if matches!(walk, WalkEnd::TooFar) {
             if self.allowed.ones().nth(COMPARED_MAX).is_none() {
                 return self.compare(below);
             }
             walk = self.walk(below, &mut { usize::MAX });
         }
-        let Walk::Found { member, place, at } = walk else { return None };
-        self.passed.place = Some((place, at));
+        let WalkEnd::Found { member, tree_node, at } = walk else { return None };
+        self.passed.tree_node = Some((tree_node, at));
         Some(member)
     }
 
     /// Walks in the order of shares to the first that is allowed.
-    fn walk(&self, place: NodeIx, steps: &mut usize) -> Walk {
+    fn walk(&self, tree_node: NodeIx, steps: &mut usize) -> WalkEnd {
         let tree = &self.allocator.roles.tree;
-        let passed = self.passed.place.filter(|(of, _)| *of == place).map_or(0, |(_, passed)| passed);
-        for (at, child) in tree.children(place).enumerate().skip(passed) {
-            let Some(left) = steps.checked_sub(1) else { return Walk::TooFar };
+        let passed = self.passed.tree_node.filter(|(of, _)| *of == tree_node).map_or(0, |(_, passed)| passed);
+        for (at, child) in tree.children(tree_node).enumerate().skip(passed) {
+            let Some(left) = steps.checked_sub(1) else { return WalkEnd::TooFar };
             *steps = left;
             match *tree.item(child) {
-                Place::Member(member) if self.allowed.contains(member) => {
-                    return Walk::Found { member, place, at };
+                Claimant::Member(member) if self.allowed.contains(member) => {
+                    return WalkEnd::Found { member, tree_node, at };
                 }
-                Place::Member(_) => {}
-                Place::Role | Place::Members => match self.walk(child, steps) {
-                    Walk::Nobody => {}
+                Claimant::Member(_) => {}
+                Claimant::Role | Claimant::Members => match self.walk(child, steps) {
+                    WalkEnd::Nobody => {}
                     ended => return ended,
                 },
             }
         }
-        Walk::Nobody
+        WalkEnd::Nobody
     }
 
     /// Compares all that are allowed.
     fn compare(&self, below: NodeIx) -> Option<usize> {
         let (tree, frameworks) = (&self.allocator.roles.tree, &self.allocator.frameworks);
-        let place = |member: &usize| frameworks.member(*member).place;
-        let inside = |member: &usize| below == tree.root() || tree.path(place(member)).any(|at| at == below);
+        let tree_node = |member: &usize| frameworks.member(*member).tree_node;
+        let inside =
+            |member: &usize| below == tree.root() || tree.path(tree_node(member)).any(|at| at == below);
         let allowed = self.allowed.ones().filter(inside);
-        allowed.min_by(|a, b| tree.compare(place(a), place(b)))
+        allowed.min_by(|a, b| tree.compare(tree_node(a), tree_node(b)))
     }
 }
 
 /// How a walk ends.
-enum Walk {
+enum WalkEnd {
     /// At a member; how many children of its place come before it.
-    Found { member: usize, place: NodeIx, at: usize },
+    Found { member: usize, tree_node: NodeIx, at: usize },
     /// Nobody is allowed.
     Nobody,
     /// After as many steps as it may take.

@@ -9,16 +9,16 @@ use crate::fairness::{Amounts, Weight};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameworkId(pub u64);
 
-/// What a role is sure to get, and what it never gets more than. Of what is in it, all roles below it hold part.
+/// What a role is guaranteed, and its limit. Of what is in it, all roles below it hold part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quota {
+pub struct RoleQuota {
     /// Kept free for it for as long as it holds less; zero for what it is not guaranteed.
     pub guarantee: Amounts,
     /// It is not offered more; [`Amounts::UNLIMITED`] for what is not limited.
     pub limit: Amounts,
 }
 
-impl Default for Quota {
+impl Default for RoleQuota {
     fn default() -> Self {
         Self { guarantee: Amounts::ZERO, limit: Amounts::UNLIMITED }
     }
@@ -26,7 +26,7 @@ impl Default for Quota {
 
 /// One thing that happened. A role is named by its path: `eng/dev` hangs below `eng`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum OfferEvent {
     /// A node offers resources from now on.
     NodeAdded(NodeId, Bundle),
     /// A node is gone, with all that was held on it.
@@ -45,8 +45,8 @@ pub enum Event {
     Revived(FrameworkId, String),
     /// How much more than its siblings a role should get.
     WeightSet(String, Weight),
-    /// What a role is sure to get and never gets more than.
-    QuotaSet(String, Quota),
+    /// What a role is guaranteed, and its limit.
+    QuotaSet(String, RoleQuota),
     /// A framework holds something that it was not offered by this allocator: it ran before.
     Charged(FrameworkId, String, NodeId, Bundle),
     /// What a framework held on a node is free: it ended, or was not wanted.
@@ -58,7 +58,7 @@ pub enum Event {
 /// Part of a node, to be taken or returned by one framework. It holds it until then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// To whom.
+    /// The framework that receives the offer.
     pub framework: FrameworkId,
     /// As a member of which role.
     pub role: std::sync::Arc<str>,

@@ -9,13 +9,13 @@ use crate::fairness::NodeIx;
 
 /// A framework as a member of one role.
 #[derive(Debug)]
-pub struct Member {
-    /// Who.
+pub struct RoleMember {
+    /// The framework.
     pub framework: FrameworkId,
-    /// Of what.
+    /// The role.
     pub role: RoleIx,
     /// Where it stands in the tree of shares.
-    pub place: NodeIx,
+    pub tree_node: NodeIx,
     /// Whether it wants no offers.
     pub suppressed: bool,
 }
@@ -23,11 +23,11 @@ pub struct Member {
 /// All frameworks with their memberships. A member's number is a position in sets of bits; it is given again once it is free.
 #[derive(Debug, Default)]
 pub struct Frameworks {
-    members: Vec<Option<Member>>,
+    members: Vec<Option<RoleMember>>,
     vacant: Vec<usize>,
     frameworks: BTreeMap<FrameworkId, Framework>,
     /// Members that may be offered something.
-    wanting: FixedBitSet,
+    active: FixedBitSet,
 }
 
 #[derive(Debug)]
@@ -47,31 +47,32 @@ impl Frameworks {
         self.frameworks.insert(framework, Framework { open: true, members: Vec::new() });
     }
 
-    /// A framework becomes a member; `place` makes its place, given its number.
+    /// A framework becomes a member; `tree_node` makes its place, given its number.
     pub fn join(
         &mut self,
         framework: FrameworkId,
         role: RoleIx,
-        place: impl FnOnce(usize) -> NodeIx,
+        tree_node: impl FnOnce(usize) -> NodeIx,
     ) -> usize {
         let member = self.vacant.pop().unwrap_or_else(|| {
             self.members.push(None);
             self.members.len() - 1
         });
-        self.members[member] = Some(Member { framework, role, place: place(member), suppressed: false });
+        self.members[member] =
+            Some(RoleMember { framework, role, tree_node: tree_node(member), suppressed: false });
         let row = self.frameworks.get_mut(&framework).expect("a framework joins roles after it was added");
         row.members.push(member);
         member
     }
 
     /// Forgets a framework.
-    pub fn remove(&mut self, framework: FrameworkId) -> Vec<(usize, Member)> {
+    pub fn remove(&mut self, framework: FrameworkId) -> Vec<(usize, RoleMember)> {
         let Some(row) = self.frameworks.remove(&framework) else { return Vec::new() };
         self.vacant.extend(&row.members);
         let members = row.members.into_iter();
         members
             .filter_map(|member| {
-                self.set_wanting(member, false);
+                self.set_active(member, false);
                 Some((member, self.members[member].take()?))
             })
             .collect()
@@ -97,7 +98,7 @@ impl Frameworks {
     }
 
     /// A member by its number.
-    pub fn member(&self, member: usize) -> &Member {
+    pub fn member(&self, member: usize) -> &RoleMember {
         self.members[member].as_ref().expect("a member is used after its removal")
     }
 
@@ -108,13 +109,13 @@ impl Frameworks {
     }
 
     /// Whether a member may be offered something, its role included.
-    pub fn set_wanting(&mut self, member: usize, wanting: bool) {
-        self.wanting.grow(member + 1);
-        self.wanting.set(member, wanting);
+    pub fn set_active(&mut self, member: usize, active: bool) {
+        self.active.grow(member + 1);
+        self.active.set(member, active);
     }
 
     /// Members that may be offered something.
-    pub fn wanting(&self) -> &FixedBitSet {
-        &self.wanting
+    pub fn active(&self) -> &FixedBitSet {
+        &self.active
     }
 }

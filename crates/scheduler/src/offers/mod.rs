@@ -21,4 +21,4 @@ mod tests;
 
 pub use allocator::{Allocator, AllocatorConfig};
 pub use bundle::{Bundle, Ports};
-pub use event::{Event, FrameworkId, Offer, OffersError, Quota};
+pub use event::{FrameworkId, Offer, OfferEvent, OffersError, RoleQuota};

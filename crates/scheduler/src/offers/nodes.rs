@@ -10,10 +10,10 @@ use crate::fairness::Amounts;
 
 /// A node.
 #[derive(Debug)]
-pub struct Node {
+pub struct OfferNode {
     /// Its id.
     pub id: NodeId,
-    /// What nobody holds.
+    /// Resources that no member holds.
     pub free: Bundle,
     /// What was refused of it.
     pub refusals: Refusals,
@@ -28,7 +28,7 @@ pub struct Node {
 /// All nodes, by position.
 #[derive(Debug, Default)]
 pub struct Nodes {
-    rows: Vec<Option<Node>>,
+    rows: Vec<Option<OfferNode>>,
     vacant: Vec<usize>,
     by_id: HashMap<NodeId, usize>,
     /// Something has changed since they were last looked at.
@@ -59,7 +59,7 @@ impl Nodes {
     }
 
     /// A node by its position.
-    pub fn node(&self, at: usize) -> &Node {
+    pub fn node(&self, at: usize) -> &OfferNode {
         self.rows[at].as_ref().expect("a node is used after its removal")
     }
 
@@ -71,7 +71,7 @@ impl Nodes {
         });
         self.total = self.total.plus(total.amounts);
         self.free = self.free.plus(total.amounts);
-        let node = Node {
+        let node = OfferNode {
             id,
             free: total.clone(),
             refusals: Refusals::default(),
@@ -86,7 +86,7 @@ impl Nodes {
         self.capped.grow(at + 1);
     }
 
-    /// Forgets a node; tells who held what on it.
+    /// Removes a node; returns who held what on it.
     pub fn remove(&mut self, at: usize) -> Vec<(usize, Bundle)> {
         let node = self.rows[at].take().expect("a node is removed once");
         self.total = self.total.minus(node.total.amounts);
@@ -155,7 +155,7 @@ impl Nodes {
         self.note_wake(at);
     }
 
-    /// Whatever a member refused, of any node, is forgotten.
+    /// Whatever a member refused, of any node, is garbage-collected.
     pub fn forget_refusals(&mut self, member: usize) {
         for at in 0..self.rows.len() {
             if self.rows[at].as_mut().is_some_and(|node| node.refusals.forget(member)) {
@@ -206,7 +206,7 @@ impl Nodes {
 
     /// Positions on which a member holds something.
     pub fn held_by(&self, member: usize) -> Vec<usize> {
-        let holds = |node: &Node| node.held.iter().any(|(holder, _)| *holder == member);
+        let holds = |node: &OfferNode| node.held.iter().any(|(holder, _)| *holder == member);
         (0..self.rows.len()).filter(|at| self.rows[*at].as_ref().is_some_and(holds)).collect()
     }
 

@@ -14,19 +14,19 @@ const REFUSALS_MAX: usize = 32;
 #[derive(Debug, Default)]
 pub struct Refusals {
     /// By their end, the earliest first.
-    refusals: Vec<Refusal>,
+    refusals: Vec<OfferRefusal>,
 }
 
 /// Members that refused the same until the same time.
 #[derive(Debug)]
-struct Refusal {
+struct OfferRefusal {
     until: Timestamp,
     amounts: Amounts,
     ports: u32,
     members: FixedBitSet,
 }
 
-impl Refusal {
+impl OfferRefusal {
     /// Whether `bundle` is no more than what was refused.
     fn concerns(&self, bundle: &Bundle) -> bool {
         self.amounts.covers(bundle.amounts) && self.ports >= bundle.ports.count()
@@ -44,7 +44,7 @@ impl Refusals {
         }
         let mut members = FixedBitSet::new();
         members.grow_and_insert(member);
-        self.refusals.insert(at, Refusal { until, amounts, ports, members });
+        self.refusals.insert(at, OfferRefusal { until, amounts, ports, members });
         if self.refusals.len() > REFUSALS_MAX {
             self.join_closest();
         }
@@ -73,7 +73,7 @@ impl Refusals {
         self.refusals.drain(..ended);
     }
 
-    /// Forgets all that a member refused; tells whether there was any.
+    /// Drops all refusals of a member; returns whether there were any.
     pub fn forget(&mut self, member: usize) -> bool {
         let mut any = false;
         for refusal in self.refusals.iter_mut().filter(|refusal| refusal.members.contains(member)) {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::event::{OffersError, Quota};
+use super::event::{OffersError, RoleQuota};
 use crate::fairness::{Amounts, NodeIx, Tree, Weight};
 
 /// A role.
@@ -11,7 +11,7 @@ pub struct RoleIx(u32);
 
 /// What stands in the tree of shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Claimant {
     /// A role with what is below it.
     Role,
     /// The members of a role: together they are one sibling of the roles below it.
@@ -24,13 +24,13 @@ pub enum Place {
 struct Role {
     path: Arc<str>,
     parent: Option<RoleIx>,
-    place: NodeIx,
-    members_place: NodeIx,
+    tree_node: NodeIx,
+    members_node: NodeIx,
     members: u32,
     children: u32,
     weight: Weight,
-    quota: Quota,
-    /// Its limit leaves no room for an offer.
+    quota: RoleQuota,
+    /// Its limit leaves no capacity for an offer.
     full: bool,
     /// What must stay free for the guarantees of this role and of all below it.
     needed: Amounts,
@@ -45,7 +45,7 @@ pub struct Roles {
     vacant: Vec<RoleIx>,
     by_path: HashMap<Arc<str>, RoleIx>,
     /// Shares of roles and members.
-    pub tree: Tree<Place>,
+    pub tree: Tree<Claimant>,
     quotas: u32,
 }
 
@@ -54,17 +54,17 @@ const ROOT: RoleIx = RoleIx(0);
 impl Roles {
     /// The root alone.
     pub fn new() -> Self {
-        let mut tree = Tree::new(Place::Role);
-        let members_place = tree.add(tree.root(), Place::Members, Weight::ONE);
+        let mut tree = Tree::new(Claimant::Role);
+        let members_node = tree.add(tree.root(), Claimant::Members, Weight::ONE);
         let root = Role {
             path: "".into(),
             parent: None,
-            place: tree.root(),
-            members_place,
+            tree_node: tree.root(),
+            members_node,
             members: 0,
             children: 0,
             weight: Weight::ONE,
-            quota: Quota::default(),
+            quota: RoleQuota::default(),
             full: false,
             needed: Amounts::ZERO,
             needed_below: Amounts::ZERO,
@@ -93,8 +93,8 @@ impl Roles {
 
     fn add(&mut self, parent: RoleIx, path: &str) -> RoleIx {
         let path: Arc<str> = path.into();
-        let place = self.tree.add(self.row(parent).place, Place::Role, Weight::ONE);
-        let members_place = self.tree.add(place, Place::Members, Weight::ONE);
+        let tree_node = self.tree.add(self.row(parent).tree_node, Claimant::Role, Weight::ONE);
+        let members_node = self.tree.add(tree_node, Claimant::Members, Weight::ONE);
         let role = self.vacant.pop().unwrap_or_else(|| {
             self.rows.push(None);
             RoleIx(u32::try_from(self.rows.len() - 1).expect("fewer than 2^32 roles"))
@@ -102,12 +102,12 @@ impl Roles {
         self.rows[role.0 as usize] = Some(Role {
             path: path.clone(),
             parent: Some(parent),
-            place,
-            members_place,
+            tree_node,
+            members_node,
             members: 0,
             children: 0,
             weight: Weight::ONE,
-            quota: Quota::default(),
+            quota: RoleQuota::default(),
             full: false,
             needed: Amounts::ZERO,
             needed_below: Amounts::ZERO,
@@ -120,12 +120,14 @@ impl Roles {
     /// Forgets a role, and those above it, for as long as nobody needs them.
     pub fn prune(&mut self, role: RoleIx) {
         let row = self.row(role);
-        let needed =
-            row.members > 0 || row.children > 0 || row.weight != Weight::ONE || row.quota != Quota::default();
+        let needed = row.members > 0
+            || row.children > 0
+            || row.weight != Weight::ONE
+            || row.quota != RoleQuota::default();
         let Some(parent) = row.parent.filter(|_| !needed) else { return };
-        let (place, members_place) = (row.place, row.members_place);
-        self.tree.remove(members_place);
-        self.tree.remove(place);
+        let (tree_node, members_node) = (row.tree_node, row.members_node);
+        self.tree.remove(members_node);
+        self.tree.remove(tree_node);
         let row = self.rows[role.0 as usize].take().expect("it was just read");
         self.by_path.remove(&row.path);
         self.vacant.push(role);
@@ -139,19 +141,19 @@ impl Roles {
     }
 
     /// Where it stands in the tree of shares.
-    pub fn place(&self, role: RoleIx) -> NodeIx {
-        self.row(role).place
+    pub fn tree_node(&self, role: RoleIx) -> NodeIx {
+        self.row(role).tree_node
     }
 
     /// Makes a place for a new member.
     pub fn add_member(&mut self, role: RoleIx, member: usize) -> NodeIx {
         self.row_mut(role).members += 1;
-        self.tree.add(self.row(role).members_place, Place::Member(member), Weight::ONE)
+        self.tree.add(self.row(role).members_node, Claimant::Member(member), Weight::ONE)
     }
 
     /// A member has gone, with all it held.
-    pub fn remove_member(&mut self, role: RoleIx, place: NodeIx) {
-        self.tree.remove(place);
+    pub fn remove_member(&mut self, role: RoleIx, tree_node: NodeIx) {
+        self.tree.remove(tree_node);
         self.row_mut(role).members -= 1;
         self.prune(role);
     }
@@ -160,25 +162,25 @@ impl Roles {
     pub fn set_weight(&mut self, role: RoleIx, weight: Weight) {
         let row = self.row_mut(role);
         row.weight = weight;
-        let place = row.place;
-        self.tree.set_weight(place, weight);
+        let tree_node = row.tree_node;
+        self.tree.set_weight(tree_node, weight);
         self.prune(role);
     }
 
-    /// What a role is sure to get and never gets more than.
+    /// Sets what a role is guaranteed, and its limit.
     ///
     /// # Errors
     /// When the limit is below the guarantee, or guarantees do not fit those above.
-    pub fn set_quota(&mut self, role: RoleIx, quota: Quota) -> Result<(), OffersError> {
+    pub fn set_quota(&mut self, role: RoleIx, quota: RoleQuota) -> Result<(), OffersError> {
         self.check_quota(role, &quota).map_err(|why| OffersError::Quota(self.path(role).to_string(), why))?;
         let old = std::mem::replace(&mut self.row_mut(role).quota, quota);
-        self.quotas -= u32::from(old != Quota::default());
-        self.quotas += u32::from(quota != Quota::default());
+        self.quotas -= u32::from(old != RoleQuota::default());
+        self.quotas += u32::from(quota != RoleQuota::default());
         self.update_needed(role);
         Ok(())
     }
 
-    fn check_quota(&self, role: RoleIx, quota: &Quota) -> Result<(), &'static str> {
+    fn check_quota(&self, role: RoleIx, quota: &RoleQuota) -> Result<(), &'static str> {
         if !quota.limit.covers(quota.guarantee) {
             return Err("the limit is below the guarantee");
         }
@@ -218,7 +220,7 @@ impl Roles {
             let row = self.row(role);
             match row.quota.limit {
                 Amounts::UNLIMITED => room,
-                limit => room.min(limit.minus(self.tree.used(row.place))),
+                limit => room.min(limit.minus(self.tree.used(row.tree_node))),
             }
         })
     }
@@ -232,33 +234,33 @@ impl Roles {
     /// What a role holds less than it is guaranteed.
     pub fn shortfall(&self, role: RoleIx) -> Amounts {
         let row = self.row(role);
-        row.quota.guarantee.minus(self.tree.used(row.place))
+        row.quota.guarantee.minus(self.tree.used(row.tree_node))
     }
 
     /// A member holds more, or less.
-    pub fn charge(&mut self, role: RoleIx, place: NodeIx, amounts: Amounts) {
-        self.tree.charge(place, amounts);
+    pub fn charge(&mut self, role: RoleIx, tree_node: NodeIx, amounts: Amounts) {
+        self.tree.charge(tree_node, amounts);
         if self.has_quotas() {
             self.update_needed(role);
         }
     }
 
     /// A member holds less.
-    pub fn discharge(&mut self, role: RoleIx, place: NodeIx, amounts: Amounts) {
-        self.tree.discharge(place, amounts);
+    pub fn discharge(&mut self, role: RoleIx, tree_node: NodeIx, amounts: Amounts) {
+        self.tree.discharge(tree_node, amounts);
         if self.has_quotas() {
             self.update_needed(role);
         }
     }
 
-    /// Roles from this one up whose fullness has changed, given what counts as room for an offer.
+    /// Roles from this one up whose fullness has changed, given what counts as capacity for an offer.
     pub fn update_full(&mut self, role: RoleIx, has_room: impl Fn(Amounts) -> bool) -> Option<RoleIx> {
         let mut changed = None;
         let mut next = Some(role);
         while let Some(role) = next {
             let row = self.row(role);
             let full = row.quota.limit != Amounts::UNLIMITED
-                && !has_room(row.quota.limit.minus(self.tree.used(row.place)));
+                && !has_room(row.quota.limit.minus(self.tree.used(row.tree_node)));
             let row = self.row_mut(role);
             next = row.parent;
             if std::mem::replace(&mut row.full, full) != full {
@@ -268,7 +270,7 @@ impl Roles {
         changed
     }
 
-    /// Whether its limit, or one above it, leaves no room for an offer.
+    /// Whether its limit, or one above it, leaves no capacity for an offer.
     pub fn is_full(&self, role: RoleIx) -> bool {
         self.path_up(Some(role)).any(|role| self.row(role).full)
     }
@@ -276,11 +278,11 @@ impl Roles {
     /// All members of a role and of the roles below it.
     pub fn members_below(&self, role: RoleIx) -> Vec<usize> {
         let mut members = Vec::new();
-        let mut open = vec![self.place(role)];
-        while let Some(place) = open.pop() {
-            match self.tree.item(place) {
-                Place::Member(member) => members.push(*member),
-                Place::Role | Place::Members => open.extend(self.tree.children(place)),
+        let mut open = vec![self.tree_node(role)];
+        while let Some(tree_node) = open.pop() {
+            match self.tree.item(tree_node) {
+                Claimant::Member(member) => members.push(*member),
+                Claimant::Role | Claimant::Members => open.extend(self.tree.children(tree_node)),
             }
         }
         members

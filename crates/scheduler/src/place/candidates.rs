@@ -14,24 +14,24 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     columns::Columns,
-    distinct::Distinct,
-    grid::Seat,
+    distinct::DistinctRules,
+    grid::NodeRank,
     requirements::{Requirements, Zone},
-    search::Search,
-    sought::Sought,
+    search::NodeSearch,
+    sized_ask::SizedAsk,
 };
 use crate::scores::{Candidate, SpreadScore};
 
 /// The candidates of one group.
 #[derive(Debug)]
 pub struct Candidates<'a> {
-    sought: Sought<'a>,
+    sized_ask: SizedAsk<'a>,
     /// How many allocations the group wants.
     desired: u32,
     spreads: Vec<SpreadScore>,
-    cells: Vec<Cell>,
+    cells: Vec<CandidateCell>,
     /// The best node of each cell.
-    bests: Vec<Best>,
+    bests: Vec<BestNode>,
     /// Cells that may have another best node than the last one found.
     stale: Vec<usize>,
     by_key: FxHashMap<(u32, u32), usize>,
@@ -42,37 +42,37 @@ pub struct Candidates<'a> {
 }
 
 #[derive(Debug)]
-struct Cell {
+struct CandidateCell {
     zone: u32,
     collisions: u32,
-    nodes: Search,
+    nodes: NodeSearch,
 }
 
 /// A node with its score, the mean of all; of equal ones the better packed is better, then the first to register.
 #[derive(Debug, Clone, Copy)]
-pub struct Best {
+pub struct BestNode {
     total: f64,
     packing: f64,
-    seat: Seat,
+    rank: NodeRank,
 }
 
-impl Best {
+impl BestNode {
     /// The node.
     pub fn node(&self) -> NodeSlot {
-        self.seat.slot
+        self.rank.slot
     }
 
     /// Whether it is better than another one.
     pub fn beats(&self, other: &Self) -> bool {
         let scores = self.total.total_cmp(&other.total).then(self.packing.total_cmp(&other.packing));
-        scores.then(other.seat.cmp(&self.seat)).is_gt()
+        scores.then(other.rank.cmp(&self.rank)).is_gt()
     }
 
     /// For a cell without a node.
     const NONE: Self = Self {
         total: f64::NEG_INFINITY,
         packing: f64::NEG_INFINITY,
-        seat: Seat { registered: berth_model::Index(u64::MAX), slot: NodeSlot(u32::MAX) },
+        rank: NodeRank { registered: berth_model::Index(u64::MAX), slot: NodeSlot(u32::MAX) },
     };
 }
 
@@ -94,7 +94,7 @@ impl<'a> Candidates<'a> {
             .map(|(s, attribute)| SpreadScore::new(s, group.count, weights, &attribute.values))
             .collect();
         Self {
-            sought: Sought::new(requirements, ask, algorithm),
+            sized_ask: SizedAsk::new(requirements, ask, algorithm),
             desired: group.count,
             spreads,
             cells: Vec::new(),
@@ -110,7 +110,7 @@ impl<'a> Candidates<'a> {
     pub fn add(&mut self, columns: &Columns, slot: NodeSlot) {
         *self.collisions.entry(slot).or_default() += 1;
         if !self.spreads.is_empty() {
-            let values = self.sought.requirements.values(columns, slot);
+            let values = self.sized_ask.requirements.values(columns, slot);
             for (spread, value) in self.spreads.iter_mut().zip(values) {
                 value.map(|value| spread.add(value));
             }
@@ -119,9 +119,9 @@ impl<'a> Candidates<'a> {
 
     /// Makes the cells, once all allocations are known.
     pub fn open(&mut self, columns: &mut Columns) {
-        self.sought.learn(columns.grid().sizes());
-        for zone in (0..).take(self.sought.requirements.zones().len()) {
-            let nodes = Search::of_zone(columns.grid_mut(), &self.sought, zone);
+        self.sized_ask.learn(columns.grid().sizes());
+        for zone in (0..).take(self.sized_ask.requirements.zones().len()) {
+            let nodes = NodeSearch::of_zone(columns.grid_mut(), &self.sized_ask, zone);
             self.add_cell(zone, 0, nodes);
         }
         #[expect(clippy::disallowed_methods, reason = "sorted before it is used")]
@@ -133,25 +133,25 @@ impl<'a> Candidates<'a> {
     }
 
     /// The best node; call [`Self::close`] when it turns out that it cannot be used.
-    pub fn best(&mut self, columns: &mut Columns, distinct: &Distinct) -> Option<Best> {
+    pub fn best(&mut self, columns: &mut Columns, distinct: &DistinctRules) -> Option<BestNode> {
         while let Some(cell) = self.stale.pop() {
             self.refresh(cell, columns, distinct);
         }
-        let better = |best: Best, other: &Best| if other.beats(&best) { *other } else { best };
-        let best = self.bests.iter().fold(Best::NONE, better);
+        let better = |best: BestNode, other: &BestNode| if other.beats(&best) { *other } else { best };
+        let best = self.bests.iter().fold(BestNode::NONE, better);
         (best.total > f64::NEG_INFINITY).then_some(best)
     }
 
-    /// A node as the one on which the predecessor failed; none when it has no room.
-    pub fn penalized(&mut self, columns: &Columns, slot: NodeSlot) -> Option<Best> {
+    /// A node as the one on which the predecessor failed; none when it has no capacity.
+    pub fn penalized(&mut self, columns: &Columns, slot: NodeSlot) -> Option<BestNode> {
         let (zone, packing) = self.zone_and_packing(columns, slot)?;
         let collisions = self.collisions.get(&slot).copied().unwrap_or(0);
         let mean = Candidate { has_failed: true, ..self.candidate(zone, collisions) }.mean();
-        Some(Best { total: mean.of(packing), packing, seat: columns.row(slot).seat(slot) })
+        Some(BestNode { total: mean.of(packing), packing, rank: columns.row(slot).rank(slot) })
     }
 
     /// A node whose devices meet the affinities to devices that well, and if given with another score for packing; none
-    /// when the group has no room there.
+    /// when the group has no capacity there.
     pub fn with_devices(
         &mut self,
         columns: &Columns,
@@ -159,12 +159,12 @@ impl<'a> Candidates<'a> {
         packing: Option<f64>,
         device_affinity: f64,
         has_failed: bool,
-    ) -> Option<Best> {
+    ) -> Option<BestNode> {
         let (zone, by_room) = self.zone_and_packing(columns, slot)?;
         let collisions = self.collisions.get(&slot).copied().unwrap_or(0);
         let mean = Candidate { device_affinity, has_failed, ..self.candidate(zone, collisions) }.mean();
         let packing = packing.unwrap_or(by_room);
-        Some(Best { total: mean.of(packing), packing, seat: columns.row(slot).seat(slot) })
+        Some(BestNode { total: mean.of(packing), packing, rank: columns.row(slot).rank(slot) })
     }
 
     /// Nothing more of the group may go to a node.
@@ -184,7 +184,7 @@ impl<'a> Candidates<'a> {
     }
 
     /// An allocation went to a node, and its row has changed.
-    pub fn enter(&mut self, slot: NodeSlot, columns: &Columns, distinct: &Distinct) {
+    pub fn enter(&mut self, slot: NodeSlot, columns: &Columns, distinct: &DistinctRules) {
         self.stale.extend(self.cell_of(slot, columns));
         let collisions = self.collisions.entry(slot).or_default();
         *collisions += 1;
@@ -193,13 +193,13 @@ impl<'a> Candidates<'a> {
             self.add_node(columns, slot, collisions);
         }
         self.stale.extend(self.cell_of(slot, columns));
-        if let Some(zone) = self.sought.requirements.zone(columns, slot) {
-            self.count(&self.sought.requirements.zones()[zone as usize], distinct);
+        if let Some(zone) = self.sized_ask.requirements.zone(columns, slot) {
+            self.count(&self.sized_ask.requirements.zones()[zone as usize], distinct);
         }
     }
 
     /// One more allocation is in a zone: what its values score changes, and perhaps what all others score.
-    fn count(&mut self, zone: &Zone, distinct: &Distinct) {
+    fn count(&mut self, zone: &Zone, distinct: &DistinctRules) {
         if zone.values.is_empty() {
             return;
         }
@@ -208,7 +208,7 @@ impl<'a> Candidates<'a> {
             all |= value.is_some_and(|value| spread.add(value));
         }
         for cell in 0..self.cells.len() {
-            let values = &self.sought.requirements.zones()[self.cells[cell].zone as usize].values;
+            let values = &self.sized_ask.requirements.zones()[self.cells[cell].zone as usize].values;
             if all || values.iter().zip(&zone.values).any(|(a, b)| a == b) {
                 self.rescore(cell, distinct);
             }
@@ -216,34 +216,34 @@ impl<'a> Candidates<'a> {
     }
 
     fn cell_of(&self, slot: NodeSlot, columns: &Columns) -> Option<usize> {
-        let zone = self.sought.requirements.zone(columns, slot)?;
+        let zone = self.sized_ask.requirements.zone(columns, slot)?;
         let collisions = self.collisions.get(&slot).copied().unwrap_or(0);
         self.by_key.get(&(zone, collisions)).copied()
     }
 
     /// Finds a cell's best node that is still in it.
-    fn refresh(&mut self, at: usize, columns: &mut Columns, distinct: &Distinct) {
+    fn refresh(&mut self, at: usize, columns: &mut Columns, distinct: &DistinctRules) {
         let cell = &mut self.cells[at];
-        let (packing, seat) = loop {
-            let Some((packing, seat)) = cell.nodes.best(columns.grid_mut(), &self.sought) else {
-                self.bests[at] = Best::NONE;
+        let (packing, rank) = loop {
+            let Some((packing, rank)) = cell.nodes.best(columns.grid_mut(), &self.sized_ask) else {
+                self.bests[at] = BestNode::NONE;
                 return;
             };
-            let collisions = self.collisions.get(&seat.slot).copied().unwrap_or(0);
-            if collisions == cell.collisions && !self.closed.contains(&seat.slot) {
-                break (packing, seat);
+            let collisions = self.collisions.get(&rank.slot).copied().unwrap_or(0);
+            if collisions == cell.collisions && !self.closed.contains(&rank.slot) {
+                break (packing, rank);
             }
-            cell.nodes.skip_best(columns.grid(), &self.sought);
+            cell.nodes.skip_best(columns.grid(), &self.sized_ask);
         };
-        self.bests[at] = Best { total: f64::NEG_INFINITY, packing, seat };
+        self.bests[at] = BestNode { total: f64::NEG_INFINITY, packing, rank };
         self.rescore(at, distinct);
     }
 
-    fn rescore(&mut self, at: usize, distinct: &Distinct) {
-        let Cell { zone, collisions, .. } = self.cells[at];
+    fn rescore(&mut self, at: usize, distinct: &DistinctRules) {
+        let CandidateCell { zone, collisions, .. } = self.cells[at];
         let best = self.bests[at];
         if best.packing > f64::NEG_INFINITY {
-            let is_open = distinct.check_zone(&self.sought.requirements.zones()[zone as usize]).is_ok();
+            let is_open = distinct.check_zone(&self.sized_ask.requirements.zones()[zone as usize]).is_ok();
             let total = self.candidate(zone, collisions).mean().of(best.packing);
             self.bests[at].total = if is_open { total } else { f64::NEG_INFINITY };
         }
@@ -251,7 +251,7 @@ impl<'a> Candidates<'a> {
 
     /// A node of a zone, as one of a cell.
     fn candidate(&self, zone: u32, collisions: u32) -> Candidate<'_> {
-        let zone = &self.sought.requirements.zones()[zone as usize];
+        let zone = &self.sized_ask.requirements.zones()[zone as usize];
         Candidate {
             of_node: zone.scores,
             collisions,
@@ -266,28 +266,28 @@ impl<'a> Candidates<'a> {
     fn add_node(&mut self, columns: &Columns, slot: NodeSlot, collisions: u32) {
         if let Some((zone, packing)) = self.zone_and_packing(columns, slot) {
             let cell = self.cell(zone, collisions);
-            self.cells[cell].nodes.add_node(packing, columns.row(slot).seat(slot));
+            self.cells[cell].nodes.add_node(packing, columns.row(slot).rank(slot));
         }
     }
 
-    /// None when the node cannot run the group, or has no room.
+    /// None when the node cannot run the group, or has no capacity.
     fn zone_and_packing(&self, columns: &Columns, slot: NodeSlot) -> Option<(u32, f64)> {
         let row = columns.row(slot);
-        let zone = self.sought.requirements.zone_of(row.class.filter(|_| row.ready)?, slot)?;
-        Some((zone, self.sought.packing(row.capacity, row.free)?))
+        let zone = self.sized_ask.requirements.zone_of(row.class.filter(|_| row.ready)?, slot)?;
+        Some((zone, self.sized_ask.packing(row.capacity, row.free)?))
     }
 
     fn cell(&mut self, zone: u32, collisions: u32) -> usize {
         match self.by_key.get(&(zone, collisions)) {
             Some(cell) => *cell,
-            None => self.add_cell(zone, collisions, Search::default()),
+            None => self.add_cell(zone, collisions, NodeSearch::default()),
         }
     }
 
-    fn add_cell(&mut self, zone: u32, collisions: u32, nodes: Search) -> usize {
+    fn add_cell(&mut self, zone: u32, collisions: u32, nodes: NodeSearch) -> usize {
         self.by_key.insert((zone, collisions), self.cells.len());
-        self.cells.push(Cell { zone, collisions, nodes });
-        self.bests.push(Best::NONE);
+        self.cells.push(CandidateCell { zone, collisions, nodes });
+        self.bests.push(BestNode::NONE);
         self.stale.push(self.cells.len() - 1);
         self.cells.len() - 1
     }

@@ -37,14 +37,14 @@ impl ClassId {
 /// The classes of all nodes.
 #[derive(Debug, Default)]
 pub struct Classes {
-    ids: HashMap<Alike, ClassId>,
-    classes: Vec<Class>,
+    ids: HashMap<ClassKey, ClassId>,
+    classes: Vec<NodeClass>,
     unused: Vec<ClassId>,
     epoch: u64,
 }
 
 #[derive(Debug)]
-struct Class {
+struct NodeClass {
     example: Arc<Node>,
     nodes: u32,
 }
@@ -52,7 +52,7 @@ struct Class {
 impl Classes {
     /// The class of a node, which counts it.
     pub fn enter(&mut self, node: &Arc<Node>) -> ClassId {
-        let id = match self.ids.get(&Alike(node.clone())) {
+        let id = match self.ids.get(&ClassKey(node.clone())) {
             Some(id) => *id,
             None => self.open(node),
         };
@@ -61,7 +61,7 @@ impl Classes {
     }
 
     fn open(&mut self, node: &Arc<Node>) -> ClassId {
-        let class = Class { example: node.clone(), nodes: 0 };
+        let class = NodeClass { example: node.clone(), nodes: 0 };
         let id = match self.unused.pop() {
             Some(id) => {
                 self.classes[id.at()] = class;
@@ -74,7 +74,7 @@ impl Classes {
                 ClassId::nth(self.classes.len() - 1)
             }
         };
-        self.ids.insert(Alike(node.clone()), id);
+        self.ids.insert(ClassKey(node.clone()), id);
         id
     }
 
@@ -83,7 +83,7 @@ impl Classes {
         let class = &mut self.classes[id.at()];
         class.nodes -= 1;
         if class.nodes == 0 {
-            self.ids.remove(&Alike(class.example.clone()));
+            self.ids.remove(&ClassKey(class.example.clone()));
             self.unused.push(id);
         }
     }
@@ -101,23 +101,23 @@ impl Classes {
 
 /// A node seen without what is its alone.
 #[derive(Debug, Clone)]
-struct Alike(Arc<Node>);
+struct ClassKey(Arc<Node>);
 
 /// Where a part of a node's description comes from, its name, and what it says.
-type Part<'a> = (u8, &'a str, &'a str);
+type ClassKeyPart<'a> = (u8, &'a str, &'a str);
 
-impl Alike {
-    fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+impl ClassKey {
+    fn parts(&self) -> impl Iterator<Item = ClassKeyPart<'_>> {
         let node = &self.0;
         let named = [(0, "dc", &*node.datacenter), (0, "pool", &*node.pool), (0, "class", &*node.class)];
         let attributes = node.attributes.iter().map(|(k, v)| (1, k.as_str(), v.as_str()));
         let meta = node.meta.iter().map(|(k, v)| (2, k.as_str(), v.as_str()));
-        let shared = |(_, name, _): &Part<'_>| !name.starts_with("unique.");
+        let shared = |(_, name, _): &ClassKeyPart<'_>| !name.starts_with("unique.");
         named.into_iter().chain(attributes.chain(meta).filter(shared))
     }
 }
 
-impl Alike {
+impl ClassKey {
     /// Of each kind of device what it is like, and how many there are that may be used.
     fn devices(&self) -> impl Iterator<Item = (&str, &str, &str, &BTreeMap<String, String>, usize)> {
         self.0.devices.iter().map(|NodeDevice { vendor, kind, model, attributes, instances }| {
@@ -127,7 +127,7 @@ impl Alike {
     }
 }
 
-impl Hash for Alike {
+impl Hash for ClassKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.parts().for_each(|part| part.hash(state));
         self.devices().for_each(|devices| devices.hash(state));
@@ -135,7 +135,7 @@ impl Hash for Alike {
     }
 }
 
-impl PartialEq for Alike {
+impl PartialEq for ClassKey {
     fn eq(&self, other: &Self) -> bool {
         self.parts().eq(other.parts())
             && self.devices().eq(other.devices())
@@ -143,4 +143,4 @@ impl PartialEq for Alike {
     }
 }
 
-impl Eq for Alike {}
+impl Eq for ClassKey {}

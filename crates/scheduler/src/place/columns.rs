@@ -12,16 +12,16 @@ use berth_model::{
 
 use super::{
     classes::{ClassId, Classes},
-    grid::{Grid, Seat, Seated},
+    grid::{Grid, NodeRank, PlaceableNode},
 };
 use crate::{
-    claims::{Claims, Counted},
+    claims::{ClaimScope, Claims},
     devices::Catalog,
 };
 
 /// One node; what a decision looks at is in one cache line.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Row {
+pub struct NodeColumns {
     /// Its id; zero for a slot without a node.
     pub id: NodeId,
     /// Its registration.
@@ -42,23 +42,23 @@ pub struct Row {
     is_unsettled: bool,
 }
 
-impl Row {
-    /// Its place among equals.
-    pub fn seat(&self, slot: NodeSlot) -> Seat {
-        Seat { registered: self.registered, slot }
+impl NodeColumns {
+    /// Its rank among equals.
+    pub fn rank(&self, slot: NodeSlot) -> NodeRank {
+        NodeRank { registered: self.registered, slot }
     }
 
     /// What it is to the grid; nothing when it is not ready.
-    fn seated(&self, slot: NodeSlot) -> Option<Seated> {
+    fn seated(&self, slot: NodeSlot) -> Option<PlaceableNode> {
         let class = self.class.filter(|_| self.ready)?;
-        Some(Seated { seat: self.seat(slot), class, capacity: self.capacity, free: self.free })
+        Some(PlaceableNode { rank: self.rank(slot), class, capacity: self.capacity, free: self.free })
     }
 }
 
 /// All nodes, by slot.
 #[derive(Debug, Default)]
 pub struct Columns {
-    rows: Vec<Row>,
+    rows: Vec<NodeColumns>,
     nodes: Vec<Option<Arc<Node>>>,
     /// Ports claimed by plans on their way, by slot.
     claimed_ports: Vec<Vec<u16>>,
@@ -97,7 +97,7 @@ impl Columns {
     fn refresh(&mut self, slot: NodeSlot, store: &Store, claims: &Claims) {
         let at = slot.0 as usize;
         if at >= self.rows.len() {
-            self.rows.resize_with(at + 1, Row::default);
+            self.rows.resize_with(at + 1, NodeColumns::default);
             self.nodes.resize(at + 1, None);
             self.claimed_ports.resize(at + 1, Vec::new());
             self.epoch += 1;
@@ -105,13 +105,13 @@ impl Columns {
         let before = self.rows[at];
         let Some(node) = store.nodes().row(slot) else {
             self.describe(slot, None);
-            return self.set(slot, Row::default());
+            return self.set(slot, NodeColumns::default());
         };
         if (before.id, before.changed) != (node.id, node.modify_index) {
             self.describe(slot, store.nodes().detail(slot).map(|detail| &detail.node));
         }
-        let claimed = claims.of_node(node.id, store, Counted::All);
-        let row = Row {
+        let claimed = claims.of_node(node.id, store, ClaimScope::All);
+        let row = NodeColumns {
             id: node.id,
             registered: node.create_index,
             changed: node.modify_index,
@@ -170,11 +170,11 @@ impl Columns {
         self.unsettle(slot);
     }
 
-    fn set(&mut self, slot: NodeSlot, row: Row) {
+    fn set(&mut self, slot: NodeSlot, row: NodeColumns) {
         let before = &mut self.rows[slot.0 as usize];
         let is_unsettled = before.is_unsettled;
         let is_moved = before.seated(slot) != row.seated(slot);
-        *before = Row { is_unsettled, ..row };
+        *before = NodeColumns { is_unsettled, ..row };
         if is_moved {
             self.unsettle(slot);
         }
@@ -197,7 +197,7 @@ impl Columns {
     }
 
     /// A node's row.
-    pub fn row(&self, slot: NodeSlot) -> &Row {
+    pub fn row(&self, slot: NodeSlot) -> &NodeColumns {
         &self.rows[slot.0 as usize]
     }
 
@@ -216,7 +216,7 @@ impl Columns {
         &self.classes
     }
 
-    /// The ready nodes by their room, as they were when it was last settled.
+    /// The ready nodes by their capacity, as they were when it was last settled.
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
@@ -251,10 +251,10 @@ impl Columns {
         &mut self.catalog
     }
 
-    /// The plan at work takes room.
+    /// The plan at work takes capacity.
     pub fn hold(&mut self, slot: NodeSlot, resources: Resources, ports: &[u16], devices: &DevicesHeld) {
         let row = *self.row(slot);
-        self.set(slot, Row { free: row.free.minus(resources), ..row });
+        self.set(slot, NodeColumns { free: row.free.minus(resources), ..row });
         self.claimed_ports[slot.0 as usize].extend_from_slice(ports);
         if !devices.is_empty() {
             self.held.entry(slot).or_default().add(devices);
@@ -262,10 +262,10 @@ impl Columns {
         self.refresh_devices(slot);
     }
 
-    /// The plan at work gives room back.
+    /// The plan at work gives capacity back.
     pub fn give_back(&mut self, slot: NodeSlot, resources: Resources, ports: &[u16], devices: DevicesHeld) {
         let row = *self.row(slot);
-        self.set(slot, Row { free: row.free.plus(resources), ..row });
+        self.set(slot, NodeColumns { free: row.free.plus(resources), ..row });
         self.claimed_ports[slot.0 as usize].retain(|port| !ports.contains(port));
         if let Some(held) = self.held.get_mut(&slot) {
             held.remove(devices);

@@ -24,16 +24,16 @@ pub struct DeviceAsks {
     pub resources: Resources,
 }
 
-/// What it gets.
+/// Devices and cores that are granted to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Granted {
+pub struct GrantedDevices {
     /// In the order of the asks.
     pub devices: Vec<DeviceGrant>,
     /// Ids, in the order in which tasks ask.
     pub cores: Vec<u16>,
 }
 
-impl Granted {
+impl GrantedDevices {
     /// The same as what is held.
     pub fn held(&self) -> DevicesHeld {
         DevicesHeld::of(&self.devices, &self.cores)
@@ -64,14 +64,14 @@ impl DeviceAsks {
     /// Picks devices and cores of a node. `held` is what others hold, less what they leave to this one.
     ///
     /// # Errors
-    /// What is short, as people read it.
+    /// What is short, as users read it.
     pub fn grant(
         &self,
         (slot, node): (NodeSlot, &Node),
         held: &DevicesHeld,
         catalog: &Catalog,
-    ) -> Result<Granted, String> {
-        let mut granted = Granted { devices: Vec::new(), cores: self.grant_cores(node, held)? };
+    ) -> Result<GrantedDevices, String> {
+        let mut granted = GrantedDevices { devices: Vec::new(), cores: self.grant_cores(node, held)? };
         if self.requirements.is_empty() {
             return Ok(granted);
         }
@@ -98,8 +98,8 @@ impl DeviceAsks {
     }
 }
 
-/// Devices of one kind; of a share the `best` one, unless that has no room beside what others of the group got, then
-/// the one with the least room that is enough.
+/// Devices of one kind; of a share the `best` one, unless that has no capacity beside what others of the group got, then
+/// the one with the least capacity that is enough.
 fn grant_of(
     request: &DeviceRequest,
     device: &NodeDevice,

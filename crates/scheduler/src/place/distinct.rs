@@ -13,20 +13,20 @@ use super::requirements::{Requirements, Zone};
 
 /// Keeps the distinct constraints of one group while a plan is made.
 #[derive(Debug, Default)]
-pub struct Distinct {
-    hosts: Option<Hosts>,
-    properties: Vec<DistinctProperty>,
+pub struct DistinctRules {
+    hosts: Option<DistinctHosts>,
+    properties: Vec<DistinctPropertyRule>,
 }
 
 #[derive(Debug)]
-struct Hosts {
+struct DistinctHosts {
     of_job: bool,
     /// How many are there.
     taken: HashMap<NodeSlot, u32>,
 }
 
 #[derive(Debug)]
-struct DistinctProperty {
+struct DistinctPropertyRule {
     /// Its position among the attributes of [`Requirements`].
     attribute: usize,
     of_job: bool,
@@ -36,7 +36,7 @@ struct DistinctProperty {
     counts: Vec<u32>,
 }
 
-impl Distinct {
+impl DistinctRules {
     /// The distinct constraints of a group.
     pub fn of(job: &Job, group: &Group, requirements: &Requirements) -> Self {
         let mut distinct = Self::default();
@@ -47,10 +47,10 @@ impl Distinct {
             match constraint.operator {
                 Operator::DistinctHosts if constraint.right != "false" => {
                     let of_job = of_job || distinct.hosts.as_ref().is_some_and(|hosts| hosts.of_job);
-                    distinct.hosts = Some(Hosts { of_job, taken: HashMap::new() });
+                    distinct.hosts = Some(DistinctHosts { of_job, taken: HashMap::new() });
                 }
                 Operator::DistinctProperty => {
-                    distinct.properties.push(DistinctProperty {
+                    distinct.properties.push(DistinctPropertyRule {
                         attribute,
                         of_job,
                         reason: constraint.to_string(),
@@ -107,7 +107,7 @@ impl Distinct {
     /// Whether one more may go to a node.
     ///
     /// # Errors
-    /// The reason as people read it.
+    /// The reason as users read it.
     pub fn check(&self, slot: NodeSlot, zone: &Zone) -> Result<(), &str> {
         if self.hosts.as_ref().is_some_and(|hosts| hosts.taken.contains_key(&slot)) {
             return Err("distinct_hosts");
@@ -118,9 +118,9 @@ impl Distinct {
     /// Whether one more may go to any node of a zone.
     ///
     /// # Errors
-    /// The reason as people read it.
+    /// The reason as users read it.
     pub fn check_zone(&self, zone: &Zone) -> Result<(), &str> {
-        let full = |property: &&DistinctProperty| {
+        let full = |property: &&DistinctPropertyRule| {
             zone.values[property.attribute].is_none_or(|value| property.counts[value] >= property.most)
         };
         self.properties.iter().find(full).map_or(Ok(()), |property| Err(&property.reason))

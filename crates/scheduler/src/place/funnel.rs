@@ -3,10 +3,10 @@
 use berth_model::{eval::Funnel, store::NodeSlot};
 
 use super::{
-    columns::Columns, device_asks::DeviceAsks, distinct::Distinct, ports::PortRefusal,
+    columns::Columns, device_asks::DeviceAsks, distinct::DistinctRules, ports::PortRefusal,
     requirements::Requirements,
 };
-use crate::filters::Refused;
+use crate::filters::FilterRefusal;
 
 /// Counts every ready node among `slots` once, at the first step where it fell out. `ports` says why a node cannot give
 /// the host ports.
@@ -14,7 +14,7 @@ pub fn funnel(
     slots: impl Iterator<Item = NodeSlot>,
     columns: &Columns,
     requirements: &Requirements,
-    distinct: &Distinct,
+    distinct: &DistinctRules,
     asks: &DeviceAsks,
     ports: impl Fn(NodeSlot) -> Option<PortRefusal>,
 ) -> Funnel {
@@ -27,11 +27,11 @@ pub fn funnel(
         funnel.considered += 1;
         let zone = requirements.zone(columns, slot).map(|zone| &requirements.zones()[zone as usize]);
         let refused = if zone.is_some() { None } else { requirements.filters.check(node).err() };
-        if refused == Some(Refused::NotAvailable) {
+        if refused == Some(FilterRefusal::NotAvailable) {
             continue;
         }
         *funnel.available.entry(node.datacenter.clone()).or_default() += 1;
-        if let Some(Refused::Filtered(reason)) = refused {
+        if let Some(FilterRefusal::Filtered(reason)) = refused {
             *funnel.filtered.entry(reason).or_default() += 1;
         } else if let Some(Err(reason)) = zone.map(|zone| distinct.check(slot, zone)) {
             *funnel.filtered.entry(reason.to_owned()).or_default() += 1;

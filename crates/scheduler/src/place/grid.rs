@@ -1,6 +1,6 @@
-//! Nodes by the room they have left, so that the best for any ask is found while few are looked at.
+//! Nodes by the capacity they have left, so that the best for any ask is found while few are looked at.
 //!
-//! Nodes of one capacity with exactly the same room left form one **pile**: an idle cluster is a pile a capacity. Piles
+//! Nodes of one capacity with exactly the same capacity left form one **pile**: an idle cluster is a pile a capacity. Piles
 //! lie on **shelves**, by their share of free cpu and free memory; a shelf is for nodes of about the same capacity. All
 //! nodes lie on wide shelves; once that is of use, those of each class lie on narrow ones too.
 
@@ -11,23 +11,23 @@ mod size;
 
 use berth_model::{resources::Resources, store::NodeSlot};
 
-use self::{pile::Kind, size::Sizes};
 pub use self::{
-    pile::Seat,
-    shelf::{Entry, Shelf, bin},
+    pile::NodeRank,
+    shelf::{PileEntry, Shelf, bin},
     shelves::Shelves,
     size::Size,
 };
+use self::{pile::PileKind, size::Sizes};
 use super::classes::ClassId;
 
 /// A node on which something may be placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seated {
-    /// Its place among equals.
-    pub seat: Seat,
+pub struct PlaceableNode {
+    /// Its rank among equals.
+    pub rank: NodeRank,
     /// Its class.
     pub class: ClassId,
-    /// What it has.
+    /// Capacity for allocations.
     pub capacity: Resources,
     /// What it has left.
     pub free: Resources,
@@ -37,7 +37,7 @@ pub struct Seated {
 #[derive(Debug, Default)]
 pub struct Grid {
     /// By slot.
-    nodes: Vec<Node>,
+    nodes: Vec<GridNode>,
     sizes: Sizes,
     wide: Shelves,
     narrow: Shelves,
@@ -46,17 +46,17 @@ pub struct Grid {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Node {
-    seated: Option<Seated>,
+struct GridNode {
+    seated: Option<PlaceableNode>,
     is_behind: bool,
 }
 
 impl Grid {
     /// A node is like this now; none when nothing may be placed on it.
-    pub fn set(&mut self, slot: NodeSlot, now: Option<Seated>) {
+    pub fn set(&mut self, slot: NodeSlot, now: Option<PlaceableNode>) {
         let at = slot.0 as usize;
         if at >= self.nodes.len() {
-            self.nodes.resize(at + 1, Node::default());
+            self.nodes.resize(at + 1, GridNode::default());
         }
         let node = &mut self.nodes[at];
         if node.seated == now {
@@ -66,12 +66,12 @@ impl Grid {
         if !std::mem::replace(&mut node.is_behind, true) {
             self.behind.push(slot);
         }
-        let kind = now.map(|Seated { capacity, free, .. }| Kind { group: 0, capacity, free });
+        let kind = now.map(|PlaceableNode { capacity, free, .. }| PileKind { group: 0, capacity, free });
         self.wide.set(slot, kind.zip(now), &mut self.sizes);
     }
 
     /// A node; none when nothing may be placed on it.
-    pub fn node(&self, slot: NodeSlot) -> Option<Seated> {
+    pub fn node(&self, slot: NodeSlot) -> Option<PlaceableNode> {
         self.nodes.get(slot.0 as usize)?.seated
     }
 
@@ -95,8 +95,11 @@ impl Grid {
         for slot in self.behind.drain(..) {
             let node = &mut self.nodes[slot.0 as usize];
             node.is_behind = false;
-            let of_class =
-                |Seated { class, capacity, free, .. }: Seated| Kind { group: class.number(), capacity, free };
+            let of_class = |PlaceableNode { class, capacity, free, .. }: PlaceableNode| PileKind {
+                group: class.number(),
+                capacity,
+                free,
+            };
             self.narrow.set(slot, node.seated.map(of_class).zip(node.seated), &mut self.sizes);
         }
     }
@@ -111,10 +114,10 @@ mod tests {
 
     use super::*;
 
-    fn seated(slot: u32, class: usize, free: u32) -> Seated {
+    fn seated(slot: u32, class: usize, free: u32) -> PlaceableNode {
         let resources = |cpu_mhz, memory_mb| Resources { cpu_mhz, memory_mb, disk_mb: 0 };
-        Seated {
-            seat: Seat { registered: Index(1), slot: NodeSlot(slot) },
+        PlaceableNode {
+            rank: NodeRank { registered: Index(1), slot: NodeSlot(slot) },
             class: ClassId::nth(class),
             capacity: resources(if class == 2 { 200 } else { 100 }, 100),
             free: resources(free, 99 - free),
@@ -129,8 +132,8 @@ mod tests {
                 let is_noted = shelf.rows >> row & shelf.columns(row) >> column & 1 == 1;
                 assert_eq!(is_noted, !shelf.cell(row, column).is_empty());
                 for entry in shelf.cell(row, column) {
-                    for (seat, class) in shelves.pile(entry.pile).nodes() {
-                        assert_eq!(all.insert(seat.slot.0, (class, entry.kind.free)), None);
+                    for (rank, class) in shelves.pile(entry.pile).nodes() {
+                        assert_eq!(all.insert(rank.slot.0, (class, entry.kind.free)), None);
                     }
                 }
             }

@@ -14,16 +14,16 @@ use berth_model::{
 };
 
 use super::{
-    candidates::{Best, Candidates},
+    candidates::{BestNode, Candidates},
     columns::Columns,
-    device_asks::{DeviceAsks, Granted},
-    distinct::Distinct,
+    device_asks::{DeviceAsks, GrantedDevices},
+    distinct::DistinctRules,
     funnel::funnel,
     ports::{self, PortRefusal, TakenPorts},
     preempt::Preemptor,
     requirements::{Requirements, RequirementsCache},
 };
-use crate::reconcile::Instead;
+use crate::reconcile::ReplacedAlloc;
 use crate::scores::stranded;
 
 /// One allocation to be placed.
@@ -43,7 +43,7 @@ pub struct Ask {
 
 /// Where an ask goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
+pub struct AskPlacement {
     /// The node.
     pub node: NodeSlot,
     /// Host ports, in the order in which the group declares them.
@@ -55,20 +55,20 @@ pub struct Placed {
     /// What it adds to what the node holds.
     pub charge: Resources,
     /// Devices and cores.
-    pub granted: Granted,
+    pub granted: GrantedDevices,
 }
 
 /// An allocation of the job that stays, or that the plan at work has placed.
 #[derive(Debug, Clone, Copy)]
-pub struct There {
+pub struct PeerAlloc {
     /// Its node.
     pub node: NodeSlot,
     /// The position of its group in the job; none for a group that the job has no more.
     pub group: Option<u16>,
 }
 
-/// The allocations of a job that are to end, by node, with the room of theirs that is not yet promised.
-pub type Ending = BTreeMap<NodeSlot, Vec<(AllocSlot, AllocId, Resources)>>;
+/// The allocations of a job that are to end, by node, with the capacity of theirs that is not yet promised.
+pub type EndingAllocs = BTreeMap<NodeSlot, Vec<(AllocSlot, AllocId, Resources)>>;
 
 /// Places the allocations of one group.
 pub struct GroupPlacer<'a> {
@@ -80,34 +80,34 @@ pub struct GroupPlacer<'a> {
     candidates: Option<Candidates<'a>>,
     devices: DeviceAsks,
     algorithm: Algorithm,
-    distinct: Distinct,
-    /// The job's allocations that are to end, by node: their room is their successors'.
-    ending: &'a mut Ending,
+    distinct: DistinctRules,
+    /// The job's allocations that are to end, by node: their capacity is their successors'.
+    ending: &'a mut EndingAllocs,
     port_start: u64,
     /// Of the ask that is placed.
     cpu_mhz_max: Option<u32>,
 }
 
 impl<'a> GroupPlacer<'a> {
-    /// Prepares for the group at a position of its job. `there` are the job's allocations.
+    /// Prepares for the group at a position of its job. `peers` are the job's allocations.
     pub fn new(
         store: &'a Store,
         columns: &'a mut Columns,
         cache: &'a mut RequirementsCache,
         (job, position): (&'a Arc<Job>, u16),
-        there: &[There],
-        ending: &'a mut Ending,
+        peers: &[PeerAlloc],
+        ending: &'a mut EndingAllocs,
         port_start: u64,
     ) -> Self {
         let group = &job.groups[usize::from(position)];
         let requirements = cache.get(job, usize::from(position), columns);
         let ask = group.resources();
         let devices = DeviceAsks::of(group);
-        let mut distinct = Distinct::of(job, group, requirements);
+        let mut distinct = DistinctRules::of(job, group, requirements);
         let algorithm = store.scheduler_config().algorithm(&job.node_pool);
         let per_node = job.job_type.is_per_node();
         let mut candidates = (!per_node).then(|| Candidates::new(requirements, job, group, ask, algorithm));
-        for There { node, group } in there {
+        for PeerAlloc { node, group } in peers {
             let of_group = *group == Some(position);
             if !distinct.is_empty() {
                 distinct.add(*node, &requirements.values(columns, *node), of_group);
@@ -146,8 +146,8 @@ impl<'a> GroupPlacer<'a> {
         &mut self,
         ask: &Ask,
         mut preemptor: Option<&mut Preemptor<'_>>,
-        admit: impl FnOnce(&Placed) -> Result<T, Funnel>,
-    ) -> Result<(Placed, T), Funnel> {
+        admit: impl FnOnce(&AskPlacement) -> Result<T, Funnel>,
+    ) -> Result<(AskPlacement, T), Funnel> {
         self.port_start = self.port_start.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         self.cpu_mhz_max = ask.cpu_mhz_max;
         let placed = match ask.only {
@@ -165,11 +165,11 @@ impl<'a> GroupPlacer<'a> {
         Ok((placed, admitted))
     }
 
-    /// An allocation of the group may end in favour of the one that is placed next: its room is that one's to have.
-    pub fn let_go(&mut self, leaving: &Instead) {
-        let Instead { slot, node, stop } = *leaving;
-        let room = self.store.room_to_promise(slot);
-        // First, so that its own room is what its successor takes, as far as that goes.
+    /// An allocation of the group may end in favour of the one that is placed next: its capacity is that one's to have.
+    pub fn let_go(&mut self, leaving: &ReplacedAlloc) {
+        let ReplacedAlloc { slot, node, stop } = *leaving;
+        let room = self.store.resources_to_promise(slot);
+        // First, so that its own capacity is what its successor takes, as far as that goes.
         self.ending.entry(node).or_default().insert(0, (slot, stop.alloc, room));
         if !self.distinct.is_empty() {
             self.distinct.remove(node, &self.requirements.values(self.columns, node));
@@ -177,8 +177,8 @@ impl<'a> GroupPlacer<'a> {
     }
 
     /// It has no successor, and stays.
-    pub fn take_back(&mut self, leaving: &Instead) {
-        let Instead { node, stop, .. } = *leaving;
+    pub fn take_back(&mut self, leaving: &ReplacedAlloc) {
+        let ReplacedAlloc { node, stop, .. } = *leaving;
         if let Some(ending) = self.ending.get_mut(&node) {
             ending.retain(|(_, id, _)| *id != stop.alloc);
             if ending.is_empty() {
@@ -205,13 +205,13 @@ impl<'a> GroupPlacer<'a> {
         }
     }
 
-    /// A node with room now comes before one with room that is still to be left.
-    fn choose(&mut self, ask: &Ask) -> Option<Placed> {
+    /// A node with capacity now comes before one with capacity that is still to be left.
+    fn choose(&mut self, ask: &Ask) -> Option<AskPlacement> {
         let preferred = ask.prefer.and_then(|slot| self.try_node(slot));
         preferred.or_else(|| self.choose_best(&ask.avoid)).or_else(|| self.choose_ending())
     }
 
-    fn choose_best(&mut self, avoid: &[NodeSlot]) -> Option<Placed> {
+    fn choose_best(&mut self, avoid: &[NodeSlot]) -> Option<AskPlacement> {
         if !self.devices.is_empty() {
             return self.choose_with_devices(avoid);
         }
@@ -219,7 +219,7 @@ impl<'a> GroupPlacer<'a> {
         // Where predecessors failed the score is another one, for this ask alone.
         avoid.iter().for_each(|slot| candidates.close(*slot, self.columns));
         let penalized = avoid.iter().filter_map(|slot| candidates.penalized(self.columns, *slot));
-        let mut penalized: Vec<Best> = penalized.collect();
+        let mut penalized: Vec<BestNode> = penalized.collect();
         // The best one last.
         penalized.sort_by(|a, b| if a.beats(b) { Ordering::Greater } else { Ordering::Less });
         let placed = loop {
@@ -242,7 +242,7 @@ impl<'a> GroupPlacer<'a> {
 
     /// The best of the nodes with devices or cores left; a group that asks for devices of several kinds is ranked by the
     /// first.
-    fn choose_with_devices(&mut self, avoid: &[NodeSlot]) -> Option<Placed> {
+    fn choose_with_devices(&mut self, avoid: &[NodeSlot]) -> Option<AskPlacement> {
         let mut offers = self.offers();
         if let Some(max) = self.cpu_mhz_max {
             let node = |slot| self.columns.node(slot);
@@ -252,7 +252,7 @@ impl<'a> GroupPlacer<'a> {
         let scored = offers.into_iter().filter_map(|(slot, packing, affinity)| {
             candidates.with_devices(self.columns, slot, packing, affinity, avoid.contains(&slot))
         });
-        let mut left: Vec<Best> = scored.collect();
+        let mut left: Vec<BestNode> = scored.collect();
         loop {
             let better = |a: usize, b: usize| if left[b].beats(&left[a]) { b } else { a };
             let best = left.swap_remove((0..left.len()).reduce(better)?);
@@ -263,7 +263,7 @@ impl<'a> GroupPlacer<'a> {
         }
     }
 
-    /// Nodes with how well they pack, if that does not follow from their room, and their affinity as far as devices go.
+    /// Nodes with how well they pack, if that does not follow from their capacity, and their affinity as far as devices go.
     fn offers(&mut self) -> Vec<(NodeSlot, Option<f64>, f64)> {
         let Some(request) = self.devices.requirements.first() else {
             return self.columns.slots().map(|slot| (slot, None, 0.0)).collect();
@@ -273,13 +273,13 @@ impl<'a> GroupPlacer<'a> {
         offers.map(|o| (o.node, by_price.then(|| stranded::score(o.price)), o.affinity)).collect()
     }
 
-    /// A node on which allocations of this job are to end, and leave enough room.
-    fn choose_ending(&self) -> Option<Placed> {
+    /// A node on which allocations of this job are to end, and leave enough capacity.
+    fn choose_ending(&self) -> Option<AskPlacement> {
         self.ending.keys().find_map(|slot| self.try_node(*slot))
     }
 
-    /// Whether an ask fits a node, its filters, its room, its ports; and at which price.
-    fn try_node(&self, slot: NodeSlot) -> Option<Placed> {
+    /// Whether an ask fits a node, its filters, its capacity, its ports; and at which price.
+    fn try_node(&self, slot: NodeSlot) -> Option<AskPlacement> {
         self.try_node_after(slot, self.ending_on(slot))
     }
 
@@ -288,7 +288,11 @@ impl<'a> GroupPlacer<'a> {
     }
 
     /// The same once these allocations have ended.
-    fn try_node_after(&self, slot: NodeSlot, ending: &[(AllocSlot, AllocId, Resources)]) -> Option<Placed> {
+    fn try_node_after(
+        &self,
+        slot: NodeSlot,
+        ending: &[(AllocSlot, AllocId, Resources)],
+    ) -> Option<AskPlacement> {
         let row = self.columns.row(slot);
         let zone = self.requirements.zone(self.columns, slot)?;
         if !row.ready || self.distinct.check(slot, &self.requirements.zones()[zone as usize]).is_err() {
@@ -304,11 +308,11 @@ impl<'a> GroupPlacer<'a> {
         let ports = self.assign_ports(slot, ending).ok()?;
         let (granted, from) = self.grant_devices(slot, ending)?;
         let after = self.predecessors(ending, ask, &ports, &from);
-        Some(Placed { node: slot, ports, after, holds: ask, charge, granted })
+        Some(AskPlacement { node: slot, ports, after, holds: ask, charge, granted })
     }
 
     /// Whom an allocation comes after: those who leave it ports or devices, and of the others as many as it takes to have
-    /// all the room that they can leave it. Nobody waits for those who leave it nothing: what is superseded again and
+    /// all the capacity that they can leave it. Nobody waits for those who leave it nothing: what is superseded again and
     /// again, while its agent is away, makes no chain.
     fn predecessors(
         &self,
@@ -341,10 +345,10 @@ impl<'a> GroupPlacer<'a> {
         &self,
         slot: NodeSlot,
         ending: &[(AllocSlot, AllocId, Resources)],
-    ) -> Option<(Granted, Vec<AllocId>)> {
+    ) -> Option<(GrantedDevices, Vec<AllocId>)> {
         let mut from = Vec::new();
         if self.devices.is_empty() {
-            return Some((Granted::default(), from));
+            return Some((GrantedDevices::default(), from));
         }
         let mut held = self.columns.held(slot);
         if !ending.is_empty() {
@@ -381,7 +385,7 @@ impl<'a> GroupPlacer<'a> {
         ports::assign(self.group.ports(), &taken, node.dynamic_ports, self.port_start)
     }
 
-    fn take(&mut self, placed: &Placed) {
+    fn take(&mut self, placed: &AskPlacement) {
         let slot = placed.node;
         if let Some(ending) = self.ending.get_mut(&slot) {
             let mut left = placed.holds;

@@ -12,9 +12,9 @@ mod ports;
 mod preempt;
 mod requirements;
 mod search;
-mod sought;
+mod sized_ask;
 
 pub use columns::Columns;
-pub use group::{Ask, Ending, GroupPlacer, Placed, There};
+pub use group::{Ask, AskPlacement, EndingAllocs, GroupPlacer, PeerAlloc};
 pub use preempt::{Evictable, Preemptor};
 pub use requirements::RequirementsCache;

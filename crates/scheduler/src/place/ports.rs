@@ -23,7 +23,7 @@ impl TakenPorts<'_> {
     }
 }
 
-/// Why ports cannot be had, as people read it.
+/// Why ports cannot be had, as users read it.
 pub type PortRefusal = String;
 
 /// Picks a host port for each of `ports`. `start` spreads dynamic ports over their range, so that one just given back

@@ -22,13 +22,13 @@ use berth_model::{
     store::{AllocExtra, AllocRow, AllocSlot, JobSlot, NodeSlot, Store},
 };
 
-use block::asked;
+use block::requested;
 use bulk::devices_milli;
-pub use bulk::{Bulk, free_milli};
+pub use bulk::{ResourceVector, free_milli};
 use cost::Cost;
 pub use evictable::Evictable;
 use fewest::fewest;
-use reaches::{Open, Reaches};
+use reaches::{BlockBound, Reaches};
 
 use crate::fairness::Reclaim;
 
@@ -57,27 +57,27 @@ pub struct Preemptor<'a> {
 /// Whoever places an allocation, as far as the search for victims must know.
 pub trait Placing {
     /// What is asked of every node at least.
-    fn asked(&self) -> Bulk;
+    fn requested(&self) -> ResourceVector;
 
-    /// Nodes on which own predecessors leave room or devices.
+    /// Nodes on which own predecessors leave capacity or devices.
     fn inherits(&self) -> Vec<NodeSlot>;
 
     /// What is free on a node for the plan at work.
-    fn free(&self, node: NodeSlot) -> Bulk;
+    fn free(&self, node: NodeSlot) -> ResourceVector;
 
     /// What a node lacks; none when it cannot be used, whoever goes.
-    fn lacking(&self, node: NodeSlot) -> Option<Bulk>;
+    fn lacking(&self, node: NodeSlot) -> Option<ResourceVector>;
 
-    /// What it is to the allocation that others hold besides room.
-    fn use_of(&self, extra: &AllocExtra) -> Use;
+    /// What it is to the allocation that others hold besides capacity.
+    fn use_of(&self, extra: &AllocExtra) -> HeldUse;
 
     /// Whether there is a place on a node once these have ended.
     fn fits(&self, node: NodeSlot, victims: &[Victim]) -> bool;
 }
 
-/// What becomes of what one allocation holds besides room when it goes.
+/// What becomes of what one allocation holds besides capacity when it goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Use {
+pub enum HeldUse {
     /// It is of no use to another one.
     None,
     /// The other one may need it.
@@ -89,23 +89,23 @@ pub enum Use {
 /// An allocation that may be preempted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Victim {
-    /// Where it is.
+    /// Its slot in the store.
     pub slot: AllocSlot,
     /// Its id.
     pub id: AllocId,
-    /// The room that it leaves.
+    /// The capacity that it leaves.
     pub room: Resources,
-    bulk: Bulk,
+    bulk: ResourceVector,
     priority: u8,
     must: bool,
 }
 
 /// What is lost on a node.
 #[derive(Debug)]
-pub struct Loss {
+pub struct VictimSet {
     /// The node.
     pub node: NodeSlot,
-    /// Whom to preempt.
+    /// Allocations to preempt there.
     pub victims: Vec<Victim>,
     cost: Cost,
 }
@@ -139,25 +139,25 @@ impl<'a> Preemptor<'a> {
     }
 
     /// The least loss with which one more allocation can be placed on any node; none when it cannot.
-    pub fn find(&mut self, store: &Store, placing: &impl Placing) -> Option<Loss> {
+    pub fn find(&mut self, store: &Store, placing: &impl Placing) -> Option<VictimSet> {
         self.catch_up(store, placing);
-        let (asked, reaches) = (asked(placing.asked()), self.evictable.reaches(self.batch));
-        let mut least: Option<Loss> = None;
+        let (requested, reaches) = (requested(placing.requested()), self.evictable.reaches(self.batch));
+        let mut least: Option<VictimSet> = None;
         // What own predecessors leave is not among what is free.
         for node in placing.inherits() {
             least = self.solve(store, placing, node, self.worth(least.as_ref(), node)).or(least);
         }
-        let mut blocks = reaches.open(&asked, self.priority_max());
-        while let Some(Reverse(Open { bound, first, block })) = blocks.pop() {
-            let worth = |least: &Option<Loss>, node| self.worth(least.as_ref(), node);
+        let mut blocks = reaches.open(&requested, self.priority_max());
+        while let Some(Reverse(BlockBound { bound, first, block })) = blocks.pop() {
+            let worth = |least: &Option<VictimSet>, node| self.worth(least.as_ref(), node);
             if bound > worth(&least, first) {
                 break;
             }
             let mut seats = Reaches::seats(block);
-            while let Some((seat, node)) = reaches.next_open(&seats, &asked, worth(&least, first)) {
+            while let Some((seat, node)) = reaches.next_open(&seats, &requested, worth(&least, first)) {
                 seats.start = seat + 1;
                 let worth = worth(&least, node);
-                if reaches.next_open(&(seat..seat + 1), &asked, worth).is_some() {
+                if reaches.next_open(&(seat..seat + 1), &requested, worth).is_some() {
                     least = self.solve(store, placing, node, worth).or(least);
                 }
             }
@@ -166,7 +166,7 @@ impl<'a> Preemptor<'a> {
     }
 
     /// The same for one node.
-    pub fn find_on(&self, store: &Store, placing: &impl Placing, node: NodeSlot) -> Option<Loss> {
+    pub fn find_on(&self, store: &Store, placing: &impl Placing, node: NodeSlot) -> Option<VictimSet> {
         self.solve(store, placing, node, self.worth(None, node))
     }
 
@@ -176,7 +176,8 @@ impl<'a> Preemptor<'a> {
         let rows = victims.iter().filter_map(|victim| store.allocs().row(victim.slot));
         rows.for_each(|row| self.reclaim.take(store, row));
         self.taken.extend(victims.iter().map(|victim| victim.id));
-        let stop = |victim: &Victim| Stop { alloc: victim.id, reason: StopReason::Preempted, seen_at: None };
+        let stop =
+            |victim: &Victim| Stop { alloc: victim.id, reason: StopReason::Preempted, observed_at: None };
         self.stops.extend(victims.iter().map(stop));
     }
 
@@ -194,15 +195,15 @@ impl<'a> Preemptor<'a> {
     }
 
     /// The most that a loss on a node may cost to be less than the least so far; of equal ones that on the first node is.
-    fn worth(&self, least: Option<&Loss>, node: NodeSlot) -> Cost {
-        let Some(Loss { node: at, cost, .. }) = least else {
+    fn worth(&self, least: Option<&VictimSet>, node: NodeSlot) -> Cost {
+        let Some(VictimSet { node: at, cost, .. }) = least else {
             return Cost { priority: self.priority_max(), count: usize::MAX };
         };
         Cost { count: if node < *at { cost.count } else { cost.count - 1 }, ..*cost }
     }
 
     /// The least loss on a node, as long as it costs no more than `most`.
-    fn solve(&self, store: &Store, placing: &impl Placing, node: NodeSlot, most: Cost) -> Option<Loss> {
+    fn solve(&self, store: &Store, placing: &impl Placing, node: NodeSlot, most: Cost) -> Option<VictimSet> {
         let lacking = placing.lacking(node)?;
         let fits = |some: &[Victim]| placing.fits(node, some);
         let mut victims = self.victims(store, placing, (node, lacking), most.priority);
@@ -211,7 +212,7 @@ impl<'a> Preemptor<'a> {
         let priority = victims.last()?.priority;
         let victims = fewest(victims, lacking, fits);
         let cost = Cost { priority, count: victims.len() };
-        (cost <= most).then_some(Loss { node, victims, cost })
+        (cost <= most).then_some(VictimSet { node, victims, cost })
     }
 
     /// Whom it may help to preempt.
@@ -219,7 +220,7 @@ impl<'a> Preemptor<'a> {
         &self,
         store: &Store,
         placing: &impl Placing,
-        (node, lacking): (NodeSlot, Bulk),
+        (node, lacking): (NodeSlot, ResourceVector),
         priority_max: u8,
     ) -> Vec<Victim> {
         let wanted = evictable::wanted(store, node, self.batch);
@@ -235,13 +236,14 @@ impl<'a> Preemptor<'a> {
             .filter(may_go)
             .filter_map(|(slot, alloc, priority)| {
                 let extra = store.allocs().extra(slot);
-                let (devices, of_use) = extra
-                    .map_or((0, Use::None), |extra| (devices_milli(&extra.devices), placing.use_of(extra)));
-                let room = store.room_to_promise(slot);
-                let bulk = Bulk::of(room, devices);
-                let helps = of_use != Use::None || lacking.minus(bulk) != lacking;
+                let (devices, of_use) = extra.map_or((0, HeldUse::None), |extra| {
+                    (devices_milli(&extra.devices), placing.use_of(extra))
+                });
+                let room = store.resources_to_promise(slot);
+                let bulk = ResourceVector::of(room, devices);
+                let helps = of_use != HeldUse::None || lacking.minus(bulk) != lacking;
                 let waits = extra.is_some_and(|extra| extra.after.iter().any(|(id, _)| lives(store, *id)));
-                let must = of_use == Use::Must;
+                let must = of_use == HeldUse::Must;
                 (helps && !waits).then_some(Victim { slot, id: alloc.id, room, bulk, priority, must })
             })
             .collect()
@@ -253,12 +255,16 @@ fn lives(store: &Store, id: AllocId) -> bool {
 }
 
 /// How many of those of the lowest priorities suffice, all of one priority together.
-fn enough(victims: &[Victim], mut lacking: Bulk, fits: impl Fn(&[Victim]) -> bool) -> Option<usize> {
+fn enough(
+    victims: &[Victim],
+    mut lacking: ResourceVector,
+    fits: impl Fn(&[Victim]) -> bool,
+) -> Option<usize> {
     let mut count = 0;
     for equal in victims.chunk_by(|a, b| a.priority == b.priority) {
         lacking = equal.iter().fold(lacking, |left, victim| left.minus(victim.bulk));
         count += equal.len();
-        if lacking == Bulk::default() && fits(&victims[..count]) {
+        if lacking == ResourceVector::default() && fits(&victims[..count]) {
             return Some(count);
         }
     }

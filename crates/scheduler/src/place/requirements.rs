@@ -16,10 +16,10 @@ use berth_model::{
     store::NodeSlot,
 };
 
-use self::zones::Answers;
+use self::zones::ZoneIndex;
 pub use self::{
     cache::RequirementsCache,
-    zones::{Members, Zone},
+    zones::{Zone, ZoneMembers},
 };
 use super::{classes::ClassId, columns::Columns};
 use crate::{
@@ -38,7 +38,7 @@ pub struct Requirements {
     scores: NodeScores,
     zones: Vec<Zone>,
     ids: HashMap<Zone, u32>,
-    answers: Answers,
+    answers: ZoneIndex,
     epoch: u64,
     used: u64,
 }
@@ -66,7 +66,7 @@ impl Requirements {
             scores,
             zones: Vec::new(),
             ids: HashMap::new(),
-            answers: Answers::new(by_node),
+            answers: ZoneIndex::new(by_node),
             epoch: 0,
             used: 0,
         }
@@ -83,7 +83,7 @@ impl Requirements {
     }
 
     /// What is in a zone.
-    pub fn members(&self, zone: u32) -> Members<'_> {
+    pub fn members(&self, zone: u32) -> ZoneMembers<'_> {
         self.answers.members(zone)
     }
 
@@ -117,10 +117,10 @@ impl Requirements {
         if self.epoch != epoch {
             self.epoch = epoch;
             (self.zones, self.ids) = Default::default();
-            self.answers = Answers::new(by_node);
+            self.answers = ZoneIndex::new(by_node);
         }
         let known = self.answers.known();
-        let new: Vec<Option<Described>> = if by_node {
+        let new: Vec<Option<DescribedZone>> = if by_node {
             let nodes = columns.slots().skip(known).map(|slot| columns.node(slot));
             nodes.map(|node| self.answer(node?)).collect()
         } else {
@@ -132,13 +132,13 @@ impl Requirements {
         }
     }
 
-    fn answer(&self, node: &Node) -> Option<Described> {
+    fn answer(&self, node: &Node) -> Option<DescribedZone> {
         self.filters.check(node).ok()?;
         let values = self.attributes.iter().map(|a| resolve(&a.property, node).map(|v| v.into_owned()));
-        Some(Described { scores: self.scores.score(node), values: values.collect() })
+        Some(DescribedZone { scores: self.scores.score(node), values: values.collect() })
     }
 
-    fn number(&mut self, described: Described) -> u32 {
+    fn number(&mut self, described: DescribedZone) -> u32 {
         let values = self.attributes.iter_mut().zip(described.values);
         let values = values.map(|(attribute, value)| value.map(|value| attribute.position(value))).collect();
         let zone = Zone { scores: described.scores, values };
@@ -150,7 +150,7 @@ impl Requirements {
 }
 
 /// A [`Zone`] in words.
-struct Described {
+struct DescribedZone {
     scores: ScoresOfNode,
     values: Vec<Option<String>>,
 }

@@ -13,9 +13,9 @@ use berth_model::{
 };
 
 use super::Planner;
-use crate::{budget::Meter, failures::reason, plan::Plan, reconcile::Wanted};
+use crate::{budget::Meter, failures::reason, plan::Plan, reconcile::MissingAllocs};
 
-/// Room that an entry of the log has for the placements and stops of a plan, beside what else stands with them.
+/// Capacity that an entry of the log has for the placements and stops of a plan, beside what else stands with them.
 const PLAN_BYTES_MAX: usize = ENTRY_BYTES_MAX - 4096;
 
 impl Planner {
@@ -24,10 +24,10 @@ impl Planner {
         &self,
         store: &Store,
         row: &JobRow,
-        wanted: &[Wanted],
+        missing: &[MissingAllocs],
         meter: &Meter<'_>,
     ) -> Option<Vec<GroupFailure>> {
-        let counts: Vec<u32> = wanted.iter().map(|wanted| wanted.count_max(store)).collect();
+        let counts: Vec<u32> = missing.iter().map(|missing| missing.count_max(store)).collect();
         let (all, most) =
             (counts.iter().map(|count| *count as usize).sum::<usize>(), meter.budget().placements);
         if all <= most {
@@ -36,9 +36,9 @@ impl Planner {
         let why = format!(
             "all_at_once: {all} allocations, a plan places {most}: ask for fewer allocations at once"
         );
-        let failures = wanted.iter().zip(counts).filter(|(_, count)| *count > 0);
-        let failures = failures.filter_map(|(wanted, count)| {
-            let (_, group) = wanted.spec(row)?;
+        let failures = missing.iter().zip(counts).filter(|(_, count)| *count > 0);
+        let failures = failures.filter_map(|(missing, count)| {
+            let (_, group) = missing.spec(row)?;
             let group = group.name.as_str().into();
             Some(GroupFailure { group, count, funnel: reason(store, why.clone()).into() })
         });

@@ -6,17 +6,17 @@ use berth_model::{
 };
 
 use super::Planner;
-use crate::{filters::DeviceRequest, reconcile::Wanted};
+use crate::{filters::DeviceRequest, reconcile::MissingAllocs};
 
 /// Asks of one job from which a planner learns; more of the same teach nothing new.
 const ASKS_PER_JOB_MAX: usize = 1 << 16;
 
 impl Planner {
     /// Learns from what is missing of a job that has just come. What waits or is replaced was learned from then.
-    pub(super) fn learn(&mut self, store: &Store, row: &JobRow, wanted: &[Wanted]) {
-        let groups = wanted.iter().filter_map(|wanted| Some((wanted, wanted.spec(row)?.1)));
+    pub(super) fn learn(&mut self, store: &Store, row: &JobRow, missing: &[MissingAllocs]) {
+        let groups = missing.iter().filter_map(|missing| Some((missing, missing.spec(row)?.1)));
         let with_devices = groups.filter(|(_, group)| has_devices(group));
-        let asks = with_devices.map(|(wanted, group)| (group, wanted.count(store, row.job(), group)));
+        let asks = with_devices.map(|(missing, group)| (group, missing.count(store, row.job(), group)));
         self.learn_asks(asks);
     }
 

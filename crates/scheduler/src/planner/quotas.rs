@@ -10,14 +10,14 @@ use berth_model::{
 
 use crate::{
     fairness::{Charge, Headroom},
-    place::{Ask, GroupPlacer, Placed},
+    place::{Ask, AskPlacement, GroupPlacer},
 };
 
-/// So many nodes are tried at most where quotas admit an ask only in the place of predecessors.
+/// So many nodes are tried at most where quotas admit an ask only in place of predecessors.
 const NODES_MAX: usize = 8;
 
 /// Where quotas admit an ask.
-pub(super) enum Admitted {
+pub(super) enum QuotaAdmission {
     /// On any node.
     Anywhere,
     /// Only where predecessors leave it enough, the best first; and why on no other.
@@ -25,13 +25,13 @@ pub(super) enum Admitted {
 }
 
 /// What quotas say of the allocations of a group.
-pub(super) struct Quotas<'a> {
+pub(super) struct GroupQuotas<'a> {
     store: &'a Store,
     headroom: &'a Headroom,
     group: &'a Group,
 }
 
-impl<'a> Quotas<'a> {
+impl<'a> GroupQuotas<'a> {
     pub(super) fn of(store: &'a Store, headroom: &'a Headroom, group: &'a Group) -> Self {
         Self { store, headroom, group }
     }
@@ -42,12 +42,12 @@ impl<'a> Quotas<'a> {
         ask: &Ask,
         own: Option<NodeSlot>,
         placer: &GroupPlacer<'_>,
-    ) -> Result<Admitted, Funnel> {
+    ) -> Result<QuotaAdmission, Funnel> {
         if self.headroom.is_unlimited() {
-            return Ok(Admitted::Anywhere);
+            return Ok(QuotaAdmission::Anywhere);
         }
         let least = Usage::of(self.group.resources(), self.group);
-        let Err(refused) = self.headroom.check(&least) else { return Ok(Admitted::Anywhere) };
+        let Err(refused) = self.headroom.check(&least) else { return Ok(QuotaAdmission::Anywhere) };
         let is_own = |node: NodeSlot| Some(node) == own;
         let is_ready = |node: NodeSlot| self.store.nodes().row(node).is_some_and(NodeRow::is_ready);
         let nodes = placer.ending().filter(|(node, _)| is_own(*node));
@@ -56,7 +56,7 @@ impl<'a> Quotas<'a> {
             .filter(|(node, _)| ask.only.is_none_or(|only| only == *node) && is_ready(*node))
             .filter(|(node, after)| self.charge(*node, after).is_ok());
         let nodes: Vec<NodeSlot> = nodes.map(|(node, _)| node).take(NODES_MAX).collect();
-        if nodes.is_empty() { Err(refused) } else { Ok(Admitted::Only(nodes, refused)) }
+        if nodes.is_empty() { Err(refused) } else { Ok(QuotaAdmission::Only(nodes, refused)) }
     }
 
     /// What is left of cpu, in MHz, for one that the quotas refused on the node that was best for it: with slower cores another
@@ -68,7 +68,7 @@ impl<'a> Quotas<'a> {
     }
 
     /// How much cpu whole cores bring with them is known only once there is a node.
-    pub(super) fn check(&self, placed: &Placed) -> Result<Charge, Funnel> {
+    pub(super) fn check(&self, placed: &AskPlacement) -> Result<Charge, Funnel> {
         if self.headroom.is_unlimited() {
             return Ok(Charge::default());
         }

@@ -7,16 +7,16 @@ use berth_model::{
     alloc::StopReason,
     job::{Disconnect, Group, Job, Reconcile},
     observed::{Observed, ObservedTask, TaskState},
-    store::{AllocRow, AllocSlot, Store, Whereabouts},
+    store::{AllocRow, AllocSlot, Reachability, Store},
 };
 
-use super::{Changes, Existing, standing::Standing, stop};
+use super::{ExistingAlloc, JobChanges, group_scorer::GroupScorer, stop};
 
 /// The earliest time at which one that counts as unknown is lost.
-pub(super) fn lost_at(existing: &[Existing<'_>]) -> Option<Timestamp> {
-    let unknown = existing.iter().filter(|e| e.row.is_wanted());
-    let times = unknown.filter_map(|e| match e.whereabouts {
-        Whereabouts::Unknown(until) => until,
+pub(super) fn lost_at(existing: &[ExistingAlloc<'_>]) -> Option<Timestamp> {
+    let unknown = existing.iter().filter(|e| e.row.is_desired());
+    let times = unknown.filter_map(|e| match e.reachability {
+        Reachability::Disconnected(until) => until,
         _ => None,
     });
     times.min()
@@ -24,31 +24,31 @@ pub(super) fn lost_at(existing: &[Existing<'_>]) -> Option<Timestamp> {
 
 /// What is left of a group's allocations once it is settled who stays of those that were replaced while their node was
 /// disconnected.
-pub(super) struct Settled<'e, 'a> {
+pub(super) struct SettledAllocs<'e, 'a> {
     /// All but those that end now, and those that another stands in for.
-    pub staying: Vec<&'e Existing<'a>>,
+    pub staying: Vec<&'e ExistingAlloc<'a>>,
 }
 
-/// Settles it.
+/// Decides for each replaced allocation whether it or its replacement stays.
 pub(super) fn settle<'e, 'a>(
     store: &Store,
     (job, group): (&Job, &Group),
-    existing: Vec<&'e Existing<'a>>,
-    changes: &mut Changes,
-) -> Settled<'e, 'a> {
-    let is_stood_in_for = |e: &Existing<'_>| e.row.is_wanted() && e.is_replaced();
+    existing: Vec<&'e ExistingAlloc<'a>>,
+    changes: &mut JobChanges,
+) -> SettledAllocs<'e, 'a> {
+    let is_stood_in_for = |e: &ExistingAlloc<'_>| e.row.is_desired() && e.is_replaced();
     if !existing.iter().any(|e| is_stood_in_for(e)) {
-        return Settled { staying: existing };
+        return SettledAllocs { staying: existing };
     }
     let policy = group.on_disconnect();
-    let by_id: BTreeMap<AllocId, &Existing<'_>> = existing.iter().map(|e| (e.row.id, *e)).collect();
+    let by_id: BTreeMap<AllocId, &ExistingAlloc<'_>> = existing.iter().map(|e| (e.row.id, *e)).collect();
     let originals = existing.iter().copied().filter(|e| is_stood_in_for(e));
     let pairs: Vec<_> = originals.map(|e| (e, stand_in(&by_id, e))).collect();
-    let mut standing = Standing::of(store, (job, group));
+    let mut standing = GroupScorer::of(store, (job, group));
     if pairs.iter().any(|(original, _)| !original.is_unknown()) {
         let paired: BTreeSet<AllocId> =
             pairs.iter().flat_map(|(e, other)| [Some(*e), *other]).flatten().map(|e| e.row.id).collect();
-        let others = existing.iter().filter(|e| e.row.is_wanted() && !paired.contains(&e.row.id));
+        let others = existing.iter().filter(|e| e.row.is_desired() && !paired.contains(&e.row.id));
         others.for_each(|e| standing.add(e.row.node));
     }
     let mut leaving: BTreeMap<AllocId, Option<StopReason>> = BTreeMap::new();
@@ -70,23 +70,23 @@ pub(super) fn settle<'e, 'a>(
         existing.into_iter().partition(|e| leaving.contains_key(&e.row.id));
     let ends = leaves.into_iter().filter_map(|e| Some(stop(e, leaving[&e.row.id]?)));
     changes.stops.extend(ends);
-    Settled { staying }
+    SettledAllocs { staying }
 }
 
 /// The allocation that runs in an allocation's stead, itself or after others that failed.
 fn stand_in<'e, 'a>(
-    by_id: &BTreeMap<AllocId, &'e Existing<'a>>,
-    original: &Existing<'_>,
-) -> Option<&'e Existing<'a>> {
-    let next = |e: &Existing<'_>| by_id.get(&e.extra?.next?).copied();
-    std::iter::successors(next(original), |e| next(e)).find(|e| e.row.is_wanted())
+    by_id: &BTreeMap<AllocId, &'e ExistingAlloc<'a>>,
+    original: &ExistingAlloc<'_>,
+) -> Option<&'e ExistingAlloc<'a>> {
+    let next = |e: &ExistingAlloc<'_>| by_id.get(&e.extra?.next?).copied();
+    std::iter::successors(next(original), |e| next(e)).find(|e| e.row.is_desired())
 }
 
 fn keeps_original(
     policy: &Disconnect,
-    standing: &Standing<'_>,
-    original: &Existing<'_>,
-    replacement: &Existing<'_>,
+    standing: &GroupScorer<'_>,
+    original: &ExistingAlloc<'_>,
+    replacement: &ExistingAlloc<'_>,
 ) -> bool {
     if replacement.is_silent || replacement.must_go().is_some() {
         return true;
@@ -112,7 +112,11 @@ fn keeps_original(
     }
 }
 
-fn scores_no_worse(standing: &Standing<'_>, original: &Existing<'_>, replacement: &Existing<'_>) -> bool {
+fn scores_no_worse(
+    standing: &GroupScorer<'_>,
+    original: &ExistingAlloc<'_>,
+    replacement: &ExistingAlloc<'_>,
+) -> bool {
     standing.score(original.row.node) >= standing.score(replacement.row.node)
 }
 
@@ -124,7 +128,7 @@ pub(super) fn runs_since(
     group: &Group,
 ) -> Option<Timestamp> {
     let policy = group.disconnect.as_ref()?.reconcile;
-    let matters = matches!(policy, Reconcile::LongestRunning | Reconcile::BestScore) && row.is_wanted();
+    let matters = matches!(policy, Reconcile::LongestRunning | Reconcile::BestScore) && row.is_desired();
     let seen = observed.get(slot, row.id).filter(|_| matters)?;
     let leads = |name: &str| group.tasks.iter().any(|task| task.leader && task.name == name);
     let running = || seen.alloc.tasks.iter().filter(|task| task.state == TaskState::Running);

@@ -18,7 +18,7 @@ const UPDATED_SINCE: u8 = 4;
 
 /// The newest version of a job, as older allocations are compared with it. A job that was changed often has few versions and
 /// many allocations of each.
-pub(super) struct Newest<'a> {
+pub(super) struct NewestVersion<'a> {
     store: &'a Store,
     row: &'a JobRow,
     changes: RefCell<BTreeMap<(u64, u16), VersionChange>>,
@@ -26,7 +26,7 @@ pub(super) struct Newest<'a> {
     filters: Vec<OnceCell<Filters>>,
 }
 
-impl<'a> Newest<'a> {
+impl<'a> NewestVersion<'a> {
     pub(super) fn of(store: &'a Store, row: &'a JobRow) -> Self {
         let filters = row.job().groups.iter().map(|_| OnceCell::new()).collect();
         Self { store, row, changes: RefCell::default(), filters }
@@ -38,8 +38,8 @@ impl<'a> Newest<'a> {
             return VersionChange::Nothing;
         }
         let change = || self.row.change_of(alloc.job_version, alloc.group);
-        let place = (alloc.job_version, alloc.group);
-        match *self.changes.borrow_mut().entry(place).or_insert_with(change) {
+        let version_group = (alloc.job_version, alloc.group);
+        match *self.changes.borrow_mut().entry(version_group).or_insert_with(change) {
             VersionChange::InPlace if !self.is_good_for(alloc, group) => VersionChange::Replacement,
             change => change,
         }

@@ -10,26 +10,26 @@ use berth_model::{
 };
 
 use super::{
-    Changes, Existing, Instead, Missing, lose_ending,
-    rollout::{Canary, Rollout},
+    ExistingAlloc, JobChanges, MissingAlloc, ReplacedAlloc, lose_ending,
+    missing::{FreshAllocs, MissingAllocs},
+    rollout::{CanaryState, Rollout},
     stop,
-    wanted::{Fresh, Wanted},
 };
 use crate::{filters::Filters, place::Ask};
 
 pub(super) fn reconcile(
     store: &Store,
     (row, position, group): (&JobRow, u16, &Group),
-    existing: &[&Existing<'_>],
-    (now, room): (Timestamp, usize),
-    changes: &mut Changes,
+    existing: &[&ExistingAlloc<'_>],
+    (now, replacements_max): (Timestamp, usize),
+    changes: &mut JobChanges,
 ) {
     let (job, rollout) = (row.job(), Rollout::of(store, row, group));
     let filters = Filters::of_what_runs(job, group);
     let fits = |slot| store.nodes().detail(slot).is_some_and(|detail| filters.check(&detail.node).is_ok());
     let takes_work = |slot| store.nodes().row(slot).is_some_and(NodeRow::is_ready);
     let mut covered: BTreeSet<NodeSlot> = BTreeSet::new();
-    let mut old: Vec<&Existing<'_>> = Vec::new();
+    let mut old: Vec<&ExistingAlloc<'_>> = Vec::new();
     let mut outdated: Vec<AllocId> = Vec::new();
     let (mut live, mut unproven, mut is_unhealthy) = (0, 0, false);
     let mut canaries = 0;
@@ -42,7 +42,7 @@ pub(super) fn reconcile(
                 covered.insert(node);
                 is_unhealthy |= alloc.row.client == ClientStatus::Failed;
             }
-        } else if !alloc.row.is_wanted() {
+        } else if !alloc.row.is_desired() {
             continue;
         } else if alloc.is_gone() {
             changes.stops.push(stop(alloc, StopReason::NodeLost));
@@ -68,7 +68,7 @@ pub(super) fn reconcile(
                 outdated.push(alloc.row.id);
                 continue;
             }
-            canaries += u32::from(rollout.canary(alloc) == Canary::Open);
+            canaries += u32::from(rollout.canary(alloc) == CanaryState::Open);
             // Nobody on a silent node reports how it is: the others do not wait for that.
             if !alloc.is_silent && !store.is_healthy_if_carried(alloc.slot) {
                 match store.allocs().detail(alloc.slot).and_then(|detail| detail.healthy) {
@@ -78,8 +78,8 @@ pub(super) fn reconcile(
             }
         }
     }
-    let fresh = if group.count == 0 { Fresh::Nothing } else { Fresh::OnNodes { covered } };
-    let mut wanted = Wanted { version: None, group: position, replacing: Vec::new(), fresh };
+    let fresh = if group.count == 0 { FreshAllocs::Nothing } else { FreshAllocs::OnNodes { covered } };
+    let mut missing = MissingAllocs { version: None, group: position, replacing: Vec::new(), fresh };
     let wanted_canaries = rollout.node_canaries(old.len());
     let limit = match rollout.limit() {
         None => usize::MAX,
@@ -91,33 +91,33 @@ pub(super) fn reconcile(
     if rollout.is_held() {
         outdated.clear();
     }
-    changes.more |= outdated.len() > room;
-    outdated.truncate(room);
-    let room = room - outdated.len();
+    changes.more |= outdated.len() > replacements_max;
+    outdated.truncate(replacements_max);
+    let replacements_max = replacements_max - outdated.len();
     changes.updates.extend(outdated);
     let mut limit = limit.min(old.len());
     if let Some(until) = rollout.stagger_until(existing).filter(|until| limit > 0 && *until > now) {
         changes.stagger_until = changes.stagger_until.into_iter().chain([until]).min();
         limit = 0;
     }
-    changes.more |= limit > room;
+    changes.more |= limit > replacements_max;
     if rollout.limit().is_some() {
         // Those that stay old for now are counted too: each of them must be of this version in the end.
-        let desired = u32::try_from(live + wanted.count(store, job, group)).unwrap_or(u32::MAX);
+        let desired = u32::try_from(live + missing.count(store, job, group)).unwrap_or(u32::MAX);
         changes.deployment.extend(rollout.begin(desired, wanted_canaries, existing));
     }
-    let replaced = old.into_iter().take(limit.min(room));
-    wanted.replacing = replaced.map(|alloc| updated(alloc, wanted_canaries > 0)).collect();
-    changes.wanted.push(wanted);
+    let replaced = old.into_iter().take(limit.min(replacements_max));
+    missing.replacing = replaced.map(|alloc| updated(alloc, wanted_canaries > 0)).collect();
+    changes.missing.push(missing);
 }
 
 /// Its successor, on the same node: there is one on each, so that canaries replace what they are to be compared with.
-fn updated(alloc: &Existing<'_>, canary: bool) -> Missing {
-    Missing {
+fn updated(alloc: &ExistingAlloc<'_>, canary: bool) -> MissingAlloc {
+    MissingAlloc {
         ask: Ask { name_index: alloc.row.name_index, only: Some(alloc.row.node), ..Ask::default() },
         previous: Some(alloc.row.id),
-        instead: Some(Instead::of(alloc, StopReason::JobUpdated)),
+        instead: Some(ReplacedAlloc::of(alloc, StopReason::JobUpdated)),
         canary,
-        ..Missing::default()
+        ..MissingAlloc::default()
     }
 }

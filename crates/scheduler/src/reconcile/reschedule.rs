@@ -12,7 +12,7 @@ use berth_model::{
 
 /// What becomes of a failed allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum RescheduleDecision {
     /// Replaced now; the replacements that count, this one included.
     Now(Vec<Reschedule>),
     /// Replaced at this time.
@@ -29,13 +29,13 @@ const TRACKED_SINCE: u8 = 4;
 
 /// Until when what failed is to be replaced at once, because somebody asked for that. Found out once a job, and only where a
 /// policy says otherwise: it walks the job's evaluations.
-pub(super) struct Forced<'a> {
+pub(super) struct ForcedReschedule<'a> {
     store: &'a Store,
     job: &'a JobRow,
     until: OnceCell<Option<Timestamp>>,
 }
 
-impl<'a> Forced<'a> {
+impl<'a> ForcedReschedule<'a> {
     pub fn of(store: &'a Store, job: &'a JobRow) -> Self {
         Self { store, job, until: OnceCell::new() }
     }
@@ -53,39 +53,47 @@ pub(super) fn verdict(
     (slot, row): (AllocSlot, &AllocRow),
     policy: &ReschedulePolicy,
     now: Timestamp,
-    forced: &Forced<'_>,
-) -> Verdict {
+    forced: &ForcedReschedule<'_>,
+) -> RescheduleDecision {
     let past = store.allocs().extra(slot).map_or(&[][..], |extra| &extra.reschedules);
     let ended_at = store.allocs().detail(slot).map_or(now, |detail| detail.modified_at);
     let judged = match judge(policy, past, ended_at, now) {
-        now @ Judged::Now { .. } => now,
+        now @ PolicyDecision::Now { .. } => now,
         // What runs and is not healthy has not failed.
         _ if policy.is_enabled() && row.client == ClientStatus::Failed && forced.covers(ended_at) => {
-            Judged::Now { remembered: remembered(policy, past, now), delay: delay(policy, past, ended_at) }
+            PolicyDecision::Now {
+                remembered: remembered(policy, past, now),
+                delay: delay(policy, past, ended_at),
+            }
         }
         other => other,
     };
     match judged {
-        Judged::Never => Verdict::Never,
-        Judged::Later(at) => Verdict::Later(at),
-        Judged::Now { remembered, delay } => {
+        PolicyDecision::Never => RescheduleDecision::Never,
+        PolicyDecision::Later(at) => RescheduleDecision::Later(at),
+        PolicyDecision::Now { remembered, delay } => {
             // Servers of before version 4 read times alone.
             let is_known = store.version() >= TRACKED_SINCE;
             let node = store.nodes().row(row.node).map(|node| node.id).filter(|_| is_known);
             let of = node.map(|node| Rescheduled { alloc: row.id, node, delay });
-            Verdict::Now(remembered.into_iter().chain([Reschedule { at: now, of }]).collect())
+            RescheduleDecision::Now(remembered.into_iter().chain([Reschedule { at: now, of }]).collect())
         }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Judged {
+enum PolicyDecision {
     Now { remembered: Vec<Reschedule>, delay: Duration },
     Later(Timestamp),
     Never,
 }
 
-fn judge(policy: &ReschedulePolicy, past: &[Reschedule], ended_at: Timestamp, now: Timestamp) -> Judged {
+fn judge(
+    policy: &ReschedulePolicy,
+    past: &[Reschedule],
+    ended_at: Timestamp,
+    now: Timestamp,
+) -> PolicyDecision {
     let delay = delay(policy, past, ended_at);
     let ReschedulePolicy { unlimited, attempts, interval, .. } = *policy;
     if !unlimited {
@@ -93,14 +101,14 @@ fn judge(policy: &ReschedulePolicy, past: &[Reschedule], ended_at: Timestamp, no
         // A delay that is longer than the interval would make every attempt the first.
         let never_again = !past.is_empty() && delay >= interval;
         if counting >= attempts.min(RESCHEDULE_ATTEMPTS_MAX) as usize || never_again {
-            return Judged::Never;
+            return PolicyDecision::Never;
         }
     }
     let due = ended_at.after(delay);
     if due > now {
-        return Judged::Later(due);
+        return PolicyDecision::Later(due);
     }
-    Judged::Now { remembered: remembered(policy, past, now), delay }
+    PolicyDecision::Now { remembered: remembered(policy, past, now), delay }
 }
 
 /// Earlier replacements that still count.
@@ -196,14 +204,14 @@ mod tests {
     #[test]
     fn a_service_is_tried_for_ever_and_remembers_the_last_few() {
         let policy = ReschedulePolicy::default_for(JobType::Service);
-        assert_eq!(judge(&policy, &[], at(100), at(110)), Judged::Later(at(130)));
-        let now = |remembered: &[Reschedule], delay_s| Judged::Now {
+        assert_eq!(judge(&policy, &[], at(100), at(110)), PolicyDecision::Later(at(130)));
+        let now = |remembered: &[Reschedule], delay_s| PolicyDecision::Now {
             remembered: remembered.to_vec(),
             delay: Duration::from_secs(delay_s),
         };
         assert_eq!(judge(&policy, &[], at(100), at(130)), now(&[], 30));
         let past: Vec<_> = (0..8).map(|n| event(n, 3600)).collect();
-        assert_eq!(judge(&policy, &past, at(100), at(110)), Judged::Later(at(3700)));
+        assert_eq!(judge(&policy, &past, at(100), at(110)), PolicyDecision::Later(at(3700)));
         assert_eq!(judge(&policy, &past, at(100), at(3700)), now(&past[3..], 3600));
     }
 
@@ -213,19 +221,19 @@ mod tests {
         let day = 24 * 60 * MINUTE;
         assert_eq!(
             judge(&batch, &[], at(100), at(105)),
-            Judged::Now { remembered: vec![], delay: Duration::from_secs(5) }
+            PolicyDecision::Now { remembered: vec![], delay: Duration::from_secs(5) }
         );
         let past = [event(105, 5)];
-        assert_eq!(judge(&batch, &past, at(200), at(300)), Judged::Never);
+        assert_eq!(judge(&batch, &past, at(200), at(300)), PolicyDecision::Never);
         assert_eq!(
             judge(&batch, &past, at(104 + day), at(110 + day)),
-            Judged::Never,
+            PolicyDecision::Never,
             "it failed just within"
         );
         let later = judge(&batch, &past, at(105 + day), at(110 + day));
-        assert_eq!(later, Judged::Now { remembered: vec![], delay: Duration::from_secs(5) });
+        assert_eq!(later, PolicyDecision::Now { remembered: vec![], delay: Duration::from_secs(5) });
         let none = ReschedulePolicy { attempts: 0, ..batch };
-        assert_eq!(judge(&none, &[], at(100), at(200)), Judged::Never);
+        assert_eq!(judge(&none, &[], at(100), at(200)), PolicyDecision::Never);
     }
 
     #[test]
@@ -236,8 +244,8 @@ mod tests {
             interval: Duration::from_secs(100),
             ..policy(DelayFunction::Exponential, 60, 3600)
         };
-        assert_eq!(judge(&limited, &[], at(100), at(100)), Judged::Later(at(160)));
-        assert_eq!(judge(&limited, &[event(160, 60)], at(170), at(400)), Judged::Never);
+        assert_eq!(judge(&limited, &[], at(100), at(100)), PolicyDecision::Later(at(160)));
+        assert_eq!(judge(&limited, &[event(160, 60)], at(170), at(400)), PolicyDecision::Never);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How far a new version of a group may take the place of the one before, for now.
+//! How far a new version of a group may replace the one before, for now.
 
 use berth_model::{
     Timestamp,
@@ -7,11 +7,11 @@ use berth_model::{
     store::{JobRow, Store},
 };
 
-use super::Existing;
+use super::ExistingAlloc;
 
 /// Whether a canary still shows what its version is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Canary {
+pub(super) enum CanaryState {
     /// It is none, or is one no more: its group was promoted.
     No,
     /// It stands beside the old allocations.
@@ -88,7 +88,7 @@ impl<'a> Rollout<'a> {
 
     /// When the next allocations of a group with one a node may be replaced: `stagger` after the last ones were, but soon
     /// enough that the wait alone does not fail the deployment.
-    pub(super) fn stagger_until(&self, existing: &[&Existing<'_>]) -> Option<Timestamp> {
+    pub(super) fn stagger_until(&self, existing: &[&ExistingAlloc<'_>]) -> Option<Timestamp> {
         let (policy, deployment) = (self.policy?, self.deployment?);
         let patience = Some(policy.progress_deadline / 2).filter(|patience| !patience.is_zero());
         let stagger = patience.into_iter().chain([policy.stagger]).min()?;
@@ -121,20 +121,20 @@ impl<'a> Rollout<'a> {
     }
 
     /// What an allocation of any version is, as a canary.
-    pub(super) fn canary(&self, alloc: &Existing<'_>) -> Canary {
+    pub(super) fn canary(&self, alloc: &ExistingAlloc<'_>) -> CanaryState {
         if !alloc.extra.is_some_and(|extra| extra.canary) {
-            return Canary::No;
+            return CanaryState::No;
         }
         let version = alloc.row.job_version;
         let Some(deployment) = self.store.deployments().of_version(&self.row.key, version) else {
-            return Canary::No;
+            return CanaryState::No;
         };
         let is_open = deployment.is_active() && version == self.row.current().version;
         match deployment.group(alloc.group) {
-            Some(group) if !group.promoted && is_open => Canary::Open,
-            Some(_) if deployment.status == DeploymentStatus::Successful => Canary::No,
-            Some(group) if !group.promoted => Canary::Discarded,
-            _ => Canary::No,
+            Some(group) if !group.promoted && is_open => CanaryState::Open,
+            Some(_) if deployment.status == DeploymentStatus::Successful => CanaryState::No,
+            Some(group) if !group.promoted => CanaryState::Discarded,
+            _ => CanaryState::No,
         }
     }
 
@@ -143,7 +143,7 @@ impl<'a> Rollout<'a> {
         &self,
         desired: u32,
         canaries: u32,
-        existing: &[&Existing<'_>],
+        existing: &[&ExistingAlloc<'_>],
     ) -> Option<DeploymentGroup> {
         let policy = self.policy.filter(|_| self.deployment.is_none() && desired > 0)?;
         let mut group = DeploymentGroup {
@@ -157,10 +157,10 @@ impl<'a> Rollout<'a> {
             ..DeploymentGroup::default()
         };
         // Who goes on unchanged is counted when it is written.
-        for alloc in existing.iter().filter(|e| e.row.is_wanted() && e.is_current && !e.is_outdated) {
-            let place = (alloc.row.job_version, alloc.row.group);
-            if !group.carried.contains(&place) {
-                group.carried.push(place);
+        for alloc in existing.iter().filter(|e| e.row.is_desired() && e.is_current && !e.is_outdated) {
+            let version_group = (alloc.row.job_version, alloc.row.group);
+            if !group.carried.contains(&version_group) {
+                group.carried.push(version_group);
             }
         }
         Some(group)

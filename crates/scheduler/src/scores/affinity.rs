@@ -6,13 +6,13 @@ use berth_model::{
     node::Node,
 };
 
-use super::{NodeScore, Rule, Score};
+use super::{NodeScore, ScoreKind, ScoreRule};
 use crate::filters::Condition;
 
-pub(super) const SCORE: Score = Score {
+pub(super) const SCORE: ScoreKind = ScoreKind {
     name: "node-affinity",
-    says: "-1 to 1: the weights of the affinities it meets, of the sum of all without their signs",
-    rule: Rule::OfNode(|job, group| Box::new(AffinityScore::of(job, group))),
+    description: "-1 to 1: the weights of the affinities it meets, of the sum of all without their signs",
+    rule: ScoreRule::OfNode(|job, group| Box::new(AffinityScore::of(job, group))),
 };
 
 /// The affinities of one group.

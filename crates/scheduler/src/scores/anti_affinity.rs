@@ -1,11 +1,11 @@
 //! Anti-affinity: allocations of one group rather lie on different nodes.
 
-use super::{Candidate, Rule, Score};
+use super::{Candidate, ScoreKind, ScoreRule};
 
-pub(super) const SCORE: Score = Score {
+pub(super) const SCORE: ScoreKind = ScoreKind {
     name: "job-anti-affinity",
-    says: "-(n + 1) / count for a node with n allocations of the same group",
-    rule: Rule::OfCandidate(anti_affinity),
+    description: "-(n + 1) / count for a node with n allocations of the same group",
+    rule: ScoreRule::OfCandidate(anti_affinity),
 };
 
 fn anti_affinity(&Candidate { collisions, desired, .. }: &Candidate<'_>) -> f64 {

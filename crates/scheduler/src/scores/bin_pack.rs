@@ -5,12 +5,12 @@
 
 use berth_model::{resources::Resources, scheduling::Algorithm};
 
-use super::{Rule, Score};
+use super::{ScoreKind, ScoreRule};
 
-pub(super) const SCORE: Score = Score {
+pub(super) const SCORE: ScoreKind = ScoreKind {
     name: "binpack",
-    says: "0 to 1: how full the node would be, or how empty where the scheduler spreads load",
-    rule: Rule::Packing,
+    description: "0 to 1: how full the node would be, or how empty where the scheduler spreads load",
+    rule: ScoreRule::Packing,
 };
 
 /// 10 to the power of a share of a node's cpu, and of its memory.
@@ -43,12 +43,12 @@ fn power(amount: u32, capacity: u32) -> f64 {
 /// Scores that differ by less are equal: the same share computed from other numbers differs in its last bits.
 const STEP: f64 = 1.0 / (1_u64 << 40) as f64;
 
-/// How good a node is with `free` room for an `ask`, both as powers of its capacity: 0 to 1.
+/// How good a node is with `free` capacity for an `ask`, both as powers of its capacity: 0 to 1.
 pub fn bin_pack(algorithm: Algorithm, free: Powers, ask: Powers) -> f64 {
     (unrounded(algorithm, free, ask) / STEP).round() * STEP
 }
 
-/// No node with at most (when spreading) or at least (when packing) that much room scores higher.
+/// No node with at most (when spreading) or at least (when packing) that much capacity scores higher.
 pub fn bin_pack_bound(algorithm: Algorithm, free: Powers, ask: Powers) -> f64 {
     unrounded(algorithm, free, ask) + 1e-9
 }

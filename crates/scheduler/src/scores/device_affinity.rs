@@ -1,9 +1,9 @@
 //! Affinity to devices: how well a node's devices meet what a group would rather have.
 
-use super::{Rule, Score};
+use super::{ScoreKind, ScoreRule};
 
-pub(super) const SCORE: Score = Score {
+pub(super) const SCORE: ScoreKind = ScoreKind {
     name: "device-affinity",
-    says: "-1 to 1: the weights of the affinities that the devices it would give meet, of the sum of all without their signs",
-    rule: Rule::OfCandidate(|candidate| candidate.device_affinity),
+    description: "-1 to 1: the weights of the affinities that the devices it would give meet, of the sum of all without their signs",
+    rule: ScoreRule::OfCandidate(|candidate| candidate.device_affinity),
 };

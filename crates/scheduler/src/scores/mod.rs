@@ -19,7 +19,7 @@ pub use bin_pack::{Powers, bin_pack, bin_pack_bound};
 pub use spread::SpreadScore;
 
 /// Every score. A node's score is the mean of those that are not zero, added up in this order; packing counts even then.
-pub const SCORES: &[Score] = &[
+pub const SCORES: &[ScoreKind] = &[
     bin_pack::SCORE,
     stranded::SCORE,
     anti_affinity::SCORE,
@@ -32,18 +32,18 @@ pub const SCORES: &[Score] = &[
 
 /// A kind of score, and what it is computed from.
 #[derive(Debug)]
-pub struct Score {
+pub struct ScoreKind {
     /// As Nomad names it, where it has the same.
     pub name: &'static str,
     /// Its range, and what it says.
-    pub says: &'static str,
-    rule: Rule,
+    pub description: &'static str,
+    rule: ScoreRule,
 }
 
 /// What a score depends on, and so how often it is computed.
 #[derive(Debug)]
-enum Rule {
-    /// On the room that a node has left: it alone distinguishes nodes of one zone. The search for the best node and the
+enum ScoreRule {
+    /// On the capacity that a node has left: it alone distinguishes nodes of one zone. The search for the best node and the
     /// catalog of devices are built upon these, and each placement counts one of them.
     Packing,
     /// On the node and the group alone: computed once for a class of nodes.
@@ -67,7 +67,7 @@ trait NodeScore: std::fmt::Debug + Send + Sync {
 const NODE_SCORES: usize = {
     let (mut count, mut at) = (0, 0);
     while at < SCORES.len() {
-        if matches!(SCORES[at].rule, Rule::OfNode(_)) {
+        if matches!(SCORES[at].rule, ScoreRule::OfNode(_)) {
             count += 1;
         }
         at += 1;
@@ -93,9 +93,9 @@ pub struct NodeScores(Vec<Box<dyn NodeScore>>);
 impl NodeScores {
     /// Those of a group.
     pub fn of(job: &Job, group: &Group) -> Self {
-        let made = |score: &Score| match score.rule {
-            Rule::OfNode(make) => Some(make(job, group)),
-            Rule::Packing | Rule::OfCandidate(_) => None,
+        let made = |score: &ScoreKind| match score.rule {
+            ScoreRule::OfNode(make) => Some(make(job, group)),
+            ScoreRule::Packing | ScoreRule::OfCandidate(_) => None,
         };
         Self(SCORES.iter().filter_map(made).collect())
     }
@@ -137,24 +137,24 @@ pub struct Candidate<'a> {
 impl Candidate<'_> {
     /// The mean of what counts, packing left out.
     #[inline]
-    pub fn mean(&self) -> Mean {
+    pub fn mean(&self) -> ScoreMean {
         let mut of_node = self.of_node.0.iter();
-        SCORES.iter().fold(Mean::PACKING_ALONE, |mean, score| match score.rule {
-            Rule::Packing => mean,
-            Rule::OfNode(_) => of_node.next().map_or(mean, |score| mean.with(*score)),
-            Rule::OfCandidate(score) => mean.with(score(self)),
+        SCORES.iter().fold(ScoreMean::PACKING_ALONE, |mean, score| match score.rule {
+            ScoreRule::Packing => mean,
+            ScoreRule::OfNode(_) => of_node.next().map_or(mean, |score| mean.with(*score)),
+            ScoreRule::OfCandidate(score) => mean.with(score(self)),
         })
     }
 }
 
 /// A mean of the scores that count.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Mean {
+pub struct ScoreMean {
     sum: f64,
     count: f64,
 }
 
-impl Mean {
+impl ScoreMean {
     /// Of nothing but what packing will add.
     const PACKING_ALONE: Self = Self { sum: 0.0, count: 1.0 };
 

@@ -1,16 +1,16 @@
-//! Nodes with devices are left to those who ask for devices, as long as there is room elsewhere.
+//! Nodes with devices are left to those who ask for devices, as long as there is capacity elsewhere.
 
 use berth_model::{
     job::{Group, Job},
     node::Node,
 };
 
-use super::{NodeScore, Rule, Score, affinity::AffinityScore};
+use super::{NodeScore, ScoreKind, ScoreRule, affinity::AffinityScore};
 
-pub(super) const SCORE: Score = Score {
+pub(super) const SCORE: ScoreKind = ScoreKind {
     name: "spared-devices",
-    says: "-1 for a node with devices where none are asked for, unless the job has an affinity to it",
-    rule: Rule::OfNode(|job, group| Box::new(SparedDevices::of(job, group))),
+    description: "-1 for a node with devices where none are asked for, unless the job has an affinity to it",
+    rule: ScoreRule::OfNode(|job, group| Box::new(SparedDevices::of(job, group))),
 };
 
 #[derive(Debug)]

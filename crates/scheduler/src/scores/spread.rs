@@ -2,12 +2,12 @@
 
 use berth_model::constraint::Spread;
 
-use super::{Rule, Score};
+use super::{ScoreKind, ScoreRule};
 
-pub(super) const SCORE: Score = Score {
+pub(super) const SCORE: ScoreKind = ScoreKind {
     name: "allocation-spread",
-    says: "-1 to 1 for each spread: how far its value is below its share, by weight",
-    rule: Rule::OfCandidate(|candidate| {
+    description: "-1 to 1 for each spread: how far its value is below its share, by weight",
+    rule: ScoreRule::OfCandidate(|candidate| {
         candidate.spreads.iter().zip(candidate.values).map(|(spread, value)| spread.score(*value)).sum()
     }),
 };

@@ -70,7 +70,7 @@ fn counts_names_and_stops() {
     finds("", "web", |plan| plan.placements[1].name_index = 0, "two allocations [0]");
     finds("", "web", |plan| plan.charges.truncate(1), "1 charges for 2 placements");
     finds("", "web", |plan| plan.job_version = 7, "not about the job's current version");
-    let stop = |alloc| Stop { alloc, reason: StopReason::NotNeeded, seen_at: None };
+    let stop = |alloc| Stop { alloc, reason: StopReason::NotNeeded, observed_at: None };
     finds("", "web", |plan| plan.stops.push(stop(AllocId(77))), "does not live");
     let (store, _) = story::plan(CLUSTER, "web");
     let other = store.allocs().iter().next().unwrap().1.id;
@@ -192,12 +192,14 @@ fn who_is_preempted() {
     assert_eq!(plan.stops.len(), 1);
     finds(full, "high", |plan| plan.stops[0].alloc = near, "its priority is too high");
     finds(full, "high", |plan| plan.placements[0].after.clear(), "is preempted without a successor");
-    let unwanted =
-        |plan: &mut Plan| plan.stops.push(Stop { alloc: near, reason: StopReason::Preempted, seen_at: None });
+    let unwanted = |plan: &mut Plan| {
+        plan.stops.push(Stop { alloc: near, reason: StopReason::Preempted, observed_at: None })
+    };
     let (store, _) = story::plan(CLUSTER, "web");
     let old = store.allocs().iter().next().unwrap().1.id;
-    let preempt =
-        |plan: &mut Plan| plan.stops.push(Stop { alloc: old, reason: StopReason::Preempted, seen_at: None });
+    let preempt = |plan: &mut Plan| {
+        plan.stops.push(Stop { alloc: old, reason: StopReason::Preempted, observed_at: None })
+    };
     finds("", "web", preempt, "is preempted by a job that may not");
     finds(full, "high", unwanted, "is preempted without a successor");
 }
@@ -221,7 +223,7 @@ fn what_is_guaranteed_to_others() {
         store.allocs().iter().map(|(_, row)| row.id).filter(|id| of_guest(*id)).collect();
     let preempt = |plan: &mut Plan| {
         let new = guests.iter().find(|id| plan.stops.iter().all(|stop| stop.alloc != **id)).unwrap();
-        plan.stops.push(Stop { alloc: *new, reason: StopReason::Preempted, seen_at: None });
+        plan.stops.push(Stop { alloc: *new, reason: StopReason::Preempted, observed_at: None });
         plan.placements[0].after.push(*new);
     };
     finds(lent, "owner/own", preempt, "quota some guarantees 700 of memory, and is left 600");

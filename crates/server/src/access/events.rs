@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{Index, event::Event};
+use berth_model::{Index, event::StateChange};
 
 use super::{Access, Capability};
 use crate::{
@@ -87,40 +87,40 @@ impl CallerChange<'_> {
         let Change::Logged(event) = self.change else { return self.is_of_reached() };
         let access = self.access;
         match event {
-            Event::NodeRegistered(_) | Event::NodeChanged(..) | Event::NodeCollected(..) => {
-                access.sees_nodes()
-            }
+            StateChange::NodeRegistered(_)
+            | StateChange::NodeChanged(..)
+            | StateChange::NodeCollected(..) => access.sees_nodes(),
             // What is left of a purged job is none, and another may have its name.
-            Event::JobLaunched(_) | Event::JobScaled(..) | Event::JobStatusChanged(_) => {
+            StateChange::JobLaunched(_) | StateChange::JobScaled(..) | StateChange::JobStatusChanged(_) => {
                 self.is_of_reached() && !matches!(self.past, EventObject::Job(job) if job.row.key.is_purged())
             }
-            Event::JobPurged(_, key) | Event::JobCollected(_, key) => {
+            StateChange::JobPurged(_, key) | StateChange::JobCollected(_, key) => {
                 !key.is_purged() && access.reaches(&key.namespace)
             }
-            Event::JobRegistered(_)
-            | Event::JobDeregistered(_)
-            | Event::AllocPlaced(_)
-            | Event::AllocStopped(_)
-            | Event::AllocUpdated(..)
-            | Event::AllocHealthChanged(_)
-            | Event::AllocMigrates(_)
-            | Event::AllocNodeChanged(_)
-            | Event::AllocReplaced(_)
-            | Event::AllocEnded(_)
-            | Event::DeploymentChanged(..)
-            | Event::EvalChanged(_) => self.is_of_reached(),
+            StateChange::JobRegistered(_)
+            | StateChange::JobDeregistered(_)
+            | StateChange::AllocPlaced(_)
+            | StateChange::AllocStopped(_)
+            | StateChange::AllocUpdated(..)
+            | StateChange::AllocHealthChanged(_)
+            | StateChange::AllocMigrates(_)
+            | StateChange::AllocNodeChanged(_)
+            | StateChange::AllocReplaced(_)
+            | StateChange::AllocEnded(_)
+            | StateChange::DeploymentChanged(..)
+            | StateChange::EvalChanged(_) => self.is_of_reached(),
             // Nothing says any more in which namespace they were.
-            Event::AllocCollected(..) | Event::EvalCollected(_) | Event::DeploymentCollected(_) => {
-                access.sees_everywhere()
-            }
-            Event::NamespaceChanged(name) => access.sees_namespace(name),
-            Event::NodePoolChanged(name) => access.reads_node_pool(name),
-            Event::QuotaChanged(_) => access.sees_quotas(),
-            Event::AclChanged(_) => access.has(Capability::Management),
-            Event::VariableWritten(key) | Event::VariableDeleted(key) => {
+            StateChange::AllocCollected(..)
+            | StateChange::EvalCollected(_)
+            | StateChange::DeploymentCollected(_) => access.sees_everywhere(),
+            StateChange::NamespaceChanged(name) => access.sees_namespace(name),
+            StateChange::NodePoolChanged(name) => access.reads_node_pool(name),
+            StateChange::QuotaChanged(_) => access.sees_quotas(),
+            StateChange::AclChanged(_) => access.has(Capability::Management),
+            StateChange::VariableWritten(key) | StateChange::VariableDeleted(key) => {
                 access.reaches_variable(key, Capability::VariablesList)
             }
-            Event::KeyringChanged | Event::SchedulerConfigChanged | Event::Restored => true,
+            StateChange::KeyringChanged | StateChange::SchedulerConfigChanged | StateChange::Restored => true,
         }
     }
 

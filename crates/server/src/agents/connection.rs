@@ -22,7 +22,7 @@ use berth_api::agent::{
     AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, ReadSecrets, Renewed, SessionRefused,
     SignTokens, TaskApi, UPDATE_ALLOCS_MAX, Up, UpFrame, Update, WatchVariables,
 };
-use berth_controller::{Event, KeptReport, SessionId};
+use berth_controller::{Event, NodeCheckpoint, SessionId};
 use berth_model::NodeId;
 use berth_tls::Peer;
 use bytes::BytesMut;
@@ -238,7 +238,7 @@ impl AgentConnection<'_> {
         }
         let kept_bytes = self.context.stored.memory_bytes(hello.node_id());
         self.context.incoming.decode(&mut share, bytes + kept_bytes).await?;
-        hello.kept = self.stored(hello.node_id()).await;
+        hello.checkpoint = self.stored(hello.node_id()).await;
         let id = self.context.next_session();
         let (node, pending) = (hello.node_id(), SessionRequests::default());
         let link = SessionLink { node, number, outbound: self.outbound.clone(), pending: pending.clone() };
@@ -252,7 +252,7 @@ impl AgentConnection<'_> {
     }
 
     /// What was kept of a node before this server was started.
-    async fn stored(&self, node: NodeId) -> Option<Box<KeptReport>> {
+    async fn stored(&self, node: NodeId) -> Option<Box<NodeCheckpoint>> {
         let stored = self.context.stored.clone();
         if stored.memory_bytes(node) == 0 {
             return None;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use berth_api::agent::{
     self as wire, Down, DownFrame, GroupEntry, PortBinding, RunAlloc, StopAlloc, encode_frame,
 };
-use berth_controller::{Desired, ToNode, WelcomeMode};
+use berth_controller::{DesiredState, NodeMessage, WelcomeMode};
 use berth_model::{
     AllocId,
     job::Group,
@@ -31,10 +31,10 @@ pub(crate) fn frame(session: u32, message: Down) -> Bytes {
 }
 
 /// What the controller sends a session, as frames.
-pub fn frames(session: u32, message: ToNode, specs: &mut GroupSpecs) -> Vec<Bytes> {
+pub fn frames(session: u32, message: NodeMessage, specs: &mut GroupSpecs) -> Vec<Bytes> {
     let message = match message {
-        ToNode::Desired(desired) => return DesiredEncoder::of(session, *desired, specs),
-        ToNode::Welcome { cluster, restored, mode, heartbeat_ms } => {
+        NodeMessage::Desired(desired) => return DesiredEncoder::of(session, *desired, specs),
+        NodeMessage::Welcome { cluster, restored, mode, heartbeat_ms } => {
             let (mode, observed_seq) = match mode {
                 WelcomeMode::Equal => (wire::WelcomeMode::Equal, 0),
                 WelcomeMode::FromSeq(seq) => (wire::WelcomeMode::FromSeq, seq),
@@ -49,11 +49,11 @@ pub fn frames(session: u32, message: ToNode, specs: &mut GroupSpecs) -> Vec<Byte
                 restored,
             })
         }
-        ToNode::Refused { reason, retry } => Down::Refused(wire::SessionRefused { reason, retry }),
-        ToNode::HeartbeatEvery { heartbeat_ms } => {
+        NodeMessage::Refused { reason, retry } => Down::Refused(wire::SessionRefused { reason, retry }),
+        NodeMessage::HeartbeatEvery { heartbeat_ms } => {
             Down::HeartbeatEvery(wire::HeartbeatEvery { heartbeat_ms })
         }
-        ToNode::Ack { seq, delay_ms } => Down::Ack(wire::Ack { seq, delay_ms }),
+        NodeMessage::Ack { seq, delay_ms } => Down::Ack(wire::Ack { seq, delay_ms }),
     };
     vec![frame(session, message)]
 }
@@ -72,8 +72,8 @@ struct DesiredEncoder {
 }
 
 impl DesiredEncoder {
-    fn of(session: u32, desired: Desired, specs: &mut GroupSpecs) -> Vec<Bytes> {
-        let Desired { term, store, seq, full, run, stop, forget, purge, .. } = desired;
+    fn of(session: u32, desired: DesiredState, specs: &mut GroupSpecs) -> Vec<Bytes> {
+        let DesiredState { term, store, seq, full, run, stop, forget, purge, .. } = desired;
         let index = store.index().0;
         let mut parts = Self {
             session,

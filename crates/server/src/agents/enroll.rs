@@ -10,7 +10,7 @@ use berth_model::{
     NodeId, Timestamp,
     acl::{ChangeAcl, SecretHash},
     command::Command,
-    join::{Join, Joined},
+    join::{Join, JoinedNode},
 };
 use berth_tls::{CertificateRequest, Peer, Role, Validity, fingerprint, has_signed};
 use bytes::BytesMut;
@@ -138,7 +138,7 @@ fn renews(node: NodeId, certificate: Option<&Peer>, node_secret: &[u8], state: &
 async fn join(request: &Enroll, node: NodeId, state: &State) -> Result<(), String> {
     let (secret, key) =
         (SecretHash(fingerprint(&request.secret)), SecretHash(fingerprint(&request.public_key)));
-    let joined = Joined { node, key };
+    let joined = JoinedNode { node, key };
     let view = state.view();
     let token = view.store.acl().joins().token(&secret);
     let token = token.filter(|token| token.expires_at > clock::now());

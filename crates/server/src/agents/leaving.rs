@@ -46,15 +46,15 @@ pub(super) fn drain(context: &ListenContext, node: NodeId, by: AuditCaller, requ
 
 fn command(node: NodeId, request: &Leaving, now: Timestamp) -> DrainNode {
     let span_ns = request.deadline_ms.saturating_mul(1_000_000);
-    let (deadline, asked_ns) = match (request.force, request.deadline_ms) {
+    let (deadline, requested_ns) = match (request.force, request.deadline_ms) {
         (true, _) => (Some(now), -1),
         (_, 0) => (None, 0),
         _ => {
-            let asked_ns = i64::try_from(span_ns).unwrap_or(i64::MAX);
-            (Some(Timestamp(now.0.saturating_add(span_ns))), asked_ns)
+            let requested_ns = i64::try_from(span_ns).unwrap_or(i64::MAX);
+            (Some(Timestamp(now.0.saturating_add(span_ns))), requested_ns)
         }
     };
-    let drain = Some(NewDrain { deadline, ignore_system: request.ignore_system, asked_ns });
+    let drain = Some(NewDrain { deadline, ignore_system: request.ignore_system, requested_ns });
     let meta = BTreeMap::from([("message".to_owned(), MESSAGE.to_owned())]);
     DrainNode { node, drain, eligible: false, meta }
 }
@@ -146,7 +146,7 @@ mod tests {
     fn how_long_it_may_take_is_as_the_agent_says() {
         let request = |deadline_ms, force| {
             let request = Leaving { deadline_ms, force, ..Leaving::default() };
-            command(NodeId(1), &request, Timestamp(5)).drain.map(|drain| (drain.deadline, drain.asked_ns))
+            command(NodeId(1), &request, Timestamp(5)).drain.map(|drain| (drain.deadline, drain.requested_ns))
         };
         assert_eq!(request(0, false), Some((None, 0)));
         assert_eq!(request(2, false), Some((Some(Timestamp(2_000_005)), 2_000_000)));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_controller::{KeptReport, Version};
+use berth_controller::{NodeCheckpoint, ReportVersion};
 use berth_model::{Index, NodeId, observed::ObservedAlloc};
 use minicbor::{Decoder, Encoder};
 
@@ -29,7 +29,7 @@ pub(super) struct FileHeader {
 pub(super) struct NodeHeader {
     pub node: NodeId,
     pub created_at: Index,
-    pub version: Version,
+    pub version: ReportVersion,
     pub payload_bytes: u32,
     payload_crc: u32,
 }
@@ -84,7 +84,7 @@ impl NodeHeader {
         let node = NodeId(u128::from_le_bytes(take(&mut bytes)?));
         let mut number = || Some(u64::from_le_bytes(take(&mut bytes)?));
         let (created_at, epoch, seq, confirmed) = (Index(number()?), number()?, number()?, number()? == 1);
-        let version = Version { epoch, seq, confirmed };
+        let version = ReportVersion { epoch, seq, confirmed };
         let (payload_bytes, payload_crc) =
             (u32::from_le_bytes(take(&mut bytes)?), u32::from_le_bytes(take(&mut bytes)?));
         Some(Self { node, created_at, version, payload_bytes, payload_crc })
@@ -92,7 +92,7 @@ impl NodeHeader {
 
     fn write(&self, out: &mut Vec<u8>) {
         let from = out.len();
-        let Version { epoch, seq, confirmed } = self.version;
+        let ReportVersion { epoch, seq, confirmed } = self.version;
         out.extend_from_slice(&self.node.0.to_le_bytes());
         for number in [self.created_at.0, epoch, seq, u64::from(confirmed)] {
             out.extend_from_slice(&number.to_le_bytes());
@@ -104,7 +104,7 @@ impl NodeHeader {
     }
 
     /// What was kept, by its payload; none where that is damaged.
-    pub fn stored(&self, header: FileHeader, payload: &[u8]) -> Option<KeptReport> {
+    pub fn stored(&self, header: FileHeader, payload: &[u8]) -> Option<NodeCheckpoint> {
         if crc(payload) != self.payload_crc {
             return None;
         }
@@ -114,7 +114,7 @@ impl NodeHeader {
         let count = decoder.array().ok()??;
         let allocs = (0..count).map(|_| decoder.decode::<ObservedAlloc>().map(Arc::new));
         let allocs = allocs.collect::<Result<Vec<_>, _>>().ok()?;
-        (decoder.position() == payload.len()).then_some(KeptReport {
+        (decoder.position() == payload.len()).then_some(NodeCheckpoint {
             cluster,
             restored_at,
             created_at,
@@ -125,7 +125,7 @@ impl NodeHeader {
 }
 
 /// Appends what is kept of a node; false, and nothing is appended, where it takes too much.
-pub(super) fn append(out: &mut Vec<u8>, node: NodeId, stored: &KeptReport) -> bool {
+pub(super) fn append(out: &mut Vec<u8>, node: NodeId, stored: &NodeCheckpoint) -> bool {
     let (mut payload, mut is_written) = (Encoder::new(Vec::new()), true);
     is_written &= payload.array(stored.allocs.len() as u64).is_ok();
     for alloc in &stored.allocs {
@@ -135,7 +135,7 @@ pub(super) fn append(out: &mut Vec<u8>, node: NodeId, stored: &KeptReport) -> bo
         }
     }
     let payload = payload.into_writer();
-    let KeptReport { created_at, version, .. } = *stored;
+    let NodeCheckpoint { created_at, version, .. } = *stored;
     let Ok(payload_bytes) = u32::try_from(payload.len()) else { return false };
     let head = NodeHeader { node, created_at, version, payload_bytes, payload_crc: crc(&payload) };
     is_written && append_encoded(out, &head, &payload)

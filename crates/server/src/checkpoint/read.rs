@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use berth_controller::KeptReport;
+use berth_controller::NodeCheckpoint;
 use berth_model::{NodeId, store::Store};
 
 use super::{
@@ -67,7 +67,7 @@ impl StoredNodes {
     }
 
     /// What was kept of a node, if it is whole. Blocks.
-    pub fn read(&self, node: NodeId) -> Option<KeptReport> {
+    pub fn read(&self, node: NodeId) -> Option<NodeCheckpoint> {
         let location = self.nodes().get(&node).cloned()?;
         location.head.stored(location.header, &location.payload()?)
     }

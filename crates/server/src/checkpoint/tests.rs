@@ -9,7 +9,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use berth_controller::{KeptReport, Version};
+use berth_controller::{NodeCheckpoint, ReportVersion};
 use berth_model::{
     AllocId, Index, NodeId, Timestamp,
     alloc::ClientStatus,
@@ -32,7 +32,7 @@ const HEADER: FileHeader = FileHeader { cluster: 7, restored_at: Index(3) };
 /// Two nodes of one file.
 const NODES: [NodeId; 2] = [NodeId(5), NodeId(5 + FILES as u128)];
 
-fn stored(node: NodeId) -> KeptReport {
+fn stored(node: NodeId) -> NodeCheckpoint {
     let event = TaskEvent { kind: "Started", at: Timestamp(9), message: "m".into(), ..TaskEvent::default() };
     let task = ObservedTask {
         name: "web".into(),
@@ -56,11 +56,11 @@ fn stored(node: NodeId) -> KeptReport {
         revision: 1,
         hash: id << 70,
     };
-    KeptReport {
+    NodeCheckpoint {
         cluster: HEADER.cluster,
         restored_at: HEADER.restored_at,
         created_at: Index(2),
-        version: Version { epoch: 3, seq: 3 << 32, confirmed: true },
+        version: ReportVersion { epoch: 3, seq: 3 << 32, confirmed: true },
         allocs: vec![Arc::new(alloc(node.0)), Arc::new(alloc(node.0 + 1))],
     }
 }
@@ -161,7 +161,7 @@ fn record(view: &mut View, node: NodeId, index: u64) {
 #[test]
 fn what_changes_is_written_and_what_has_not_come_back_stays() {
     let (dir, mut view) = (TempDir::new().expect("a directory"), view());
-    let before = KeptReport { created_at: Index(2), restored_at: Index(0), ..stored(NODES[0]) };
+    let before = NodeCheckpoint { created_at: Index(2), restored_at: Index(0), ..stored(NODES[0]) };
     let mut out = Vec::new();
     header_of(&view.store).write(&mut out);
     append(&mut out, NODES[0], &before);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use berth_controller::KeptReport;
+use berth_controller::NodeCheckpoint;
 use berth_model::{
     Index, NodeId,
     store::{NodeSlot, Store},
@@ -267,7 +267,7 @@ impl DiskContents {
         let mut out = Vec::new();
         header.write(&mut out);
         for (node, slot) in &nodes {
-            if let Some(stored) = KeptReport::of(store, observed, *slot) {
+            if let Some(stored) = NodeCheckpoint::of(store, observed, *slot) {
                 append(&mut out, *node, &stored);
             }
         }

@@ -67,7 +67,7 @@ impl Bootstrap {
     ) -> Result<Replication, StartError> {
         let (server_id, entries) = (self.peers.server(), config.log_version);
         let config = Config { server_id, entries, ..Config::new(&self.data_dir, "berth") };
-        let cluster = berth_replication::Cluster {
+        let cluster = berth_replication::ClusterConfig {
             peers: self.peers.clone(),
             own: self.own.clone(),
             start: self.start,

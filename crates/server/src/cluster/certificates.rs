@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use berth_model::{KekId, NodeId};
-use berth_replication::peer::{Channel, Dial, From, PeerAddress, Peers, RequestError, Service};
+use berth_replication::peer::{Dial, PeerAddress, PeerChannel, PeerIdentity, Peers, RequestError, Service};
 use berth_tls::{Connector, Role};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -81,7 +81,7 @@ fn requests() -> Vec<PeerRequest> {
 struct TestDial(Arc<Connector>);
 
 impl Dial for TestDial {
-    fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<Channel>> {
+    fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<PeerChannel>> {
         let (connector, to) = (self.0.clone(), to.0.clone());
         Box::pin(async move {
             let address: SocketAddr = to.parse().map_err(io::Error::other)?;
@@ -95,12 +95,12 @@ impl Dial for TestDial {
 struct Deaf(mpsc::UnboundedSender<()>);
 
 impl Service for Deaf {
-    fn request(&self, _: From, _: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
+    fn request(&self, _: PeerIdentity, _: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
         let _ = self.0.send(());
         Box::pin(std::future::ready(Err("nobody asks this one".to_owned())))
     }
 
-    fn message(&self, _: From, _: Bytes) {
+    fn message(&self, _: PeerIdentity, _: Bytes) {
         let _ = self.0.send(());
     }
 }

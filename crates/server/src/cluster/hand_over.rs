@@ -113,7 +113,7 @@ impl fmt::Display for Unfit {
 impl Cluster {
     fn unfit_disk(&self) -> Option<Unfit> {
         let slow = self.replication.slow_sync().map(Unfit::Slow);
-        slow.or_else(|| self.replication.room().err().map(Unfit::Full))
+        slow.or_else(|| self.replication.check_disk_space().err().map(Unfit::Full))
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use berth_replication::{
     Member, Recovery,
-    peer::{From, PeerAddress, Peers, RequestError, Service},
+    peer::{PeerAddress, PeerIdentity, Peers, RequestError, Service},
 };
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, join_all};
@@ -82,11 +82,11 @@ async fn nobody_runs(recovery: &Recovery, secure: Option<Arc<Secure>>) -> Result
 struct NoRequests;
 
 impl Service for NoRequests {
-    fn request(&self, _: From, _: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
+    fn request(&self, _: PeerIdentity, _: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
         Box::pin(std::future::ready(Err("no server runs here".to_owned())))
     }
 
-    fn message(&self, _: From, _: Bytes) {}
+    fn message(&self, _: PeerIdentity, _: Bytes) {}
 }
 
 fn name(member: &Member) -> String {

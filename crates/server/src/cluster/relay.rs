@@ -13,7 +13,7 @@ use std::{
 };
 
 use berth_controller::{ServerId, ServerMessage};
-use berth_replication::peer::{From, PeerAddress, RequestError};
+use berth_replication::peer::{PeerAddress, PeerIdentity, RequestError};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::{
@@ -146,7 +146,7 @@ impl Relay {
     }
 
     /// Receives a message of a server.
-    pub fn take(&self, from: From, message: &Bytes) {
+    pub fn take(&self, from: PeerIdentity, message: &Bytes) {
         let Some(cluster) = self.cluster.get() else { return };
         let server = ServerId(from.server);
         if cluster.address(server).is_none() {
@@ -216,7 +216,7 @@ impl PeerTransport for Cluster {
         address: &'a PeerAddress,
         message: &'a [u8],
     ) -> BoxFuture<'a, Result<(), RequestError>> {
-        Box::pin(self.replication.peers().tell(server.0, address, message))
+        Box::pin(self.replication.peers().send_message(server.0, address, message))
     }
 
     fn deliver(&self, from: ServerId, message: Box<ServerMessage>, share: OwnedSemaphorePermit) -> bool {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use berth_replication::peer::{From, Service};
+use berth_replication::peer::{PeerIdentity, Service};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
@@ -36,7 +36,7 @@ impl Requests {
 }
 
 impl Service for Requests {
-    fn request(&self, from: From, request: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
+    fn request(&self, from: PeerIdentity, request: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
         let (cluster, founding) = (self.cluster.get().cloned(), self.founding.get().cloned());
         Box::pin(async move {
             let request = wire::decode(&request)?;
@@ -46,7 +46,7 @@ impl Service for Requests {
         })
     }
 
-    fn message(&self, from: From, message: Bytes) {
+    fn message(&self, from: PeerIdentity, message: Bytes) {
         self.relay.take(from, &message);
     }
 }
@@ -54,7 +54,7 @@ impl Service for Requests {
 async fn answer(
     cluster: &Cluster,
     founding: Option<&Founding>,
-    from: From,
+    from: PeerIdentity,
     request: PeerRequest,
 ) -> Result<PeerAnswer, String> {
     let needs_member = matches!(

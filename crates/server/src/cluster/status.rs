@@ -166,7 +166,7 @@ impl Cluster {
     /// # Errors
     /// Why not: for users.
     pub fn disk(&self) -> Result<(), String> {
-        self.replication.room().map_err(|full| full.to_string())?;
+        self.replication.check_disk_space().map_err(|full| full.to_string())?;
         self.replication.slow_sync().map_or(Ok(()), |sync| Err(format!("a sync of the log takes {sync:.1?}")))
     }
 

@@ -77,7 +77,7 @@ impl Cluster {
             log_index: self.replication.last_log(),
             term: self.replication.term(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            disk_full: self.replication.room().is_err().then_some(true),
+            disk_full: self.replication.check_disk_space().is_err().then_some(true),
             mean_sync_us: mean.map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX)),
             knows_you: None,
             keks: Some(self.keyring.held()),

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use berth_controller::{ServerId, Versions};
+use berth_controller::{EntryVersions, ServerId};
 use berth_replication::peer::PeerAddress;
 use tokio::sync::watch;
 
@@ -29,7 +29,7 @@ const LEARNER_MAX: Duration = Duration::from_secs(10);
 pub(crate) async fn maintain(cluster: Arc<Cluster>, mut stop: watch::Receiver<bool>) {
     let (mut leaderless, mut unfit_disk) = (Leaderless::default(), UnfitDisk::default());
     let mut pinged = tokio::time::Instant::now();
-    let (mut versions, mut reached) = (Versions::default(), Reachability::default());
+    let (mut versions, mut reached) = (EntryVersions::default(), Reachability::default());
     let (mut majority_heard, mut learners) = (true, Learners::default());
     loop {
         tokio::select! {
@@ -111,9 +111,9 @@ impl Cluster {
     }
 
     /// Nothing is written that one of the servers could not apply.
-    fn report_versions(&self, reported: &mut Versions) {
+    fn report_versions(&self, reported: &mut EntryVersions) {
         let (entries, held_by) = self.replication.entries_known();
-        let now = Versions { entries, held_by };
+        let now = EntryVersions { entries, held_by };
         if now != *reported && self.engine.get().is_some_and(|engine| engine.report_versions(now.clone())) {
             if now.entries != reported.entries {
                 tracing::info!(entries, held_by = now.held_by, "entries of the log that all servers know");

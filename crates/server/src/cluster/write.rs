@@ -50,7 +50,7 @@ impl Cluster {
         match written {
             Err(ProposeError::NoLeader) => true,
             Err(ProposeError::NotWritten(_)) => {
-                self.replication.room().is_ok() || self.successor_with_a_good_disk().is_some()
+                self.replication.check_disk_space().is_ok() || self.successor_with_a_good_disk().is_some()
             }
             _ => false,
         }

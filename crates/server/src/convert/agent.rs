@@ -58,7 +58,7 @@ pub fn hello(wire: WireHello) -> Result<Hello, String> {
     Ok(Hello {
         desired_digest: digest(&wire.desired_digest),
         observed_digest: digest(&wire.observed_digest),
-        kept: None,
+        checkpoint: None,
         cluster: id128(&wire.cluster_id),
         instance: id128(&wire.instance),
         epoch: wire.epoch,

@@ -4,8 +4,8 @@ use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use berth_api::agent::{Down, SessionRefused};
 use berth_controller::{
-    Action, Answer, Event, Links, NodeRecovery, RefusedPlacements, Request, ServerId, SessionId, ToNode,
-    Token,
+    Action, Event, LinkCapacity, NodeMessage, NodeRecovery, ProposalOutcome, RefusedPlacements, Request,
+    RequestToken, ServerId, SessionId,
 };
 use berth_model::Index;
 use berth_scheduler::Ticket;
@@ -30,7 +30,7 @@ pub(crate) struct ActionExecutor {
     shared: Arc<EngineShared>,
     planners: PlannerPool,
     proposals: Proposals,
-    waiting: HashMap<Token, oneshot::Sender<Answer>>,
+    waiting: HashMap<RequestToken, oneshot::Sender<ProposalOutcome>>,
     next_token: u64,
     /// Plans that are yet to be judged: fewer than evaluations may be handed out.
     unjudged: HashMap<Ticket, PlanTrace>,
@@ -40,12 +40,12 @@ pub(crate) struct ActionExecutor {
     operator_log: OperatorLog,
 }
 
-impl Links for ActionExecutor {
-    fn has_room(&self, session: SessionId) -> bool {
+impl LinkCapacity for ActionExecutor {
+    fn can_send(&self, session: SessionId) -> bool {
         self.links.get(&session).is_none_or(|link| link.outbound.has_room())
     }
 
-    fn server_has_room(&self, server: ServerId) -> bool {
+    fn can_send_to_server(&self, server: ServerId) -> bool {
         self.relay.has_room(server)
     }
 }
@@ -84,7 +84,7 @@ impl ActionExecutor {
             }
             EngineInput::Request { commands, reply } => {
                 self.next_token += 1;
-                let token = Token(self.next_token);
+                let token = RequestToken(self.next_token);
                 self.waiting.insert(token, reply);
                 Event::Requested(Request { token, commands })
             }
@@ -160,7 +160,7 @@ impl ActionExecutor {
     fn publish(
         &self,
         view: &Arc<View>,
-        logged: Vec<(Index, Vec<berth_model::event::Event>)>,
+        logged: Vec<(Index, Vec<berth_model::event::StateChange>)>,
         seen: Vec<(Index, Vec<(berth_model::store::AllocSlot, berth_model::AllocId)>)>,
     ) {
         let shared = &self.shared;
@@ -177,7 +177,7 @@ impl ActionExecutor {
         let mut batches: Vec<(Index, Vec<Change>)> = logged.chain(seen).collect();
         batches.sort_by_key(|(index, _)| *index);
         for (index, changes) in batches {
-            if changes.contains(&Change::Logged(berth_model::event::Event::Restored)) {
+            if changes.contains(&Change::Logged(berth_model::event::StateChange::Restored)) {
                 shared.watchers.wake_all();
                 shared.events.restart_after(index);
                 continue;
@@ -187,17 +187,20 @@ impl ActionExecutor {
         }
     }
 
-    fn send(&mut self, session: SessionId, message: ToNode) {
+    fn send(&mut self, session: SessionId, message: NodeMessage) {
         let Some(link) = self.links.get(&session) else { return };
-        if let ToNode::Welcome { mode, .. } = &message {
+        if let NodeMessage::Welcome { mode, .. } = &message {
             self.shared.counters.welcomed(*mode);
         }
-        if matches!(message, ToNode::Welcome { .. }) {
+        if matches!(message, NodeMessage::Welcome { .. }) {
             self.shared.registry.insert(session, link.clone());
         }
-        let servers =
-            if matches!(message, ToNode::Welcome { .. }) { self.shared.registry.servers() } else { None };
-        let is_refused = matches!(message, ToNode::Refused { .. });
+        let servers = if matches!(message, NodeMessage::Welcome { .. }) {
+            self.shared.registry.servers()
+        } else {
+            None
+        };
+        let is_refused = matches!(message, NodeMessage::Refused { .. });
         // Encoded here and now: a message that waits must not hold on to the state that it was made from.
         frames(link.number, message, &mut self.specs)
             .into_iter()

@@ -9,7 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use berth_api::LogDetail;
-use berth_controller::{Answer, Event, ServerId, ServerMessage, Versions};
+use berth_controller::{EntryVersions, Event, ProposalOutcome, ServerId, ServerMessage};
 use berth_model::{
     EvalId,
     command::{Command, ENTRY_BYTES_MAX},
@@ -54,12 +54,12 @@ impl EngineHandle {
     /// Passes on a message of another server; false when the queue is full. It holds its share of the budget until it is dealt
     /// with.
     pub fn deliver(&self, from: ServerId, message: Box<ServerMessage>, share: BudgetShare) -> bool {
-        self.of_servers.try_send(EngineInput::Event(Event::Told(from, message), share)).is_ok()
+        self.of_servers.try_send(EngineInput::Event(Event::Message(from, message), share)).is_ok()
     }
 
     /// Tells the controller that the ways to other servers take more. One with much to do looks at them anyway.
     pub fn servers_have_room(&self) {
-        self.of_servers.try_send(EngineInput::event(Event::ServersHaveRoom)).ok();
+        self.of_servers.try_send(EngineInput::event(Event::ServersCanReceive)).ok();
     }
 
     /// Tells the controller that the server which leads has answered.
@@ -68,7 +68,7 @@ impl EngineHandle {
     }
 
     /// Reports to the controller what the servers of the cluster can apply; false when its queue is full.
-    pub fn report_versions(&self, versions: Versions) -> bool {
+    pub fn report_versions(&self, versions: EntryVersions) -> bool {
         self.inputs.try_send(EngineInput::event(Event::Versions(versions))).is_ok()
     }
 
@@ -88,13 +88,15 @@ impl EngineHandle {
             Err(TrySendError::Disconnected(_)) => return Err(ProposeError::Stopping),
         }
         match answer.await {
-            Ok(Answer::Committed(index, outcomes)) => Ok(Committed { index, outcomes }),
-            Ok(Answer::Busy(waiting)) => Err(ProposeError::Busy(waiting)),
-            Ok(Answer::TooLarge(bytes)) => Err(ProposeError::TooLarge { bytes, max: ENTRY_BYTES_MAX }),
-            Ok(Answer::NoLeader) => Err(ProposeError::NoLeader),
-            Ok(Answer::TooNew(reason)) => Err(ProposeError::TooNew(reason)),
-            Ok(Answer::NotWritten(reason)) => Err(ProposeError::NotWritten(reason)),
-            Ok(Answer::Unknown(reason)) => Err(ProposeError::Unknown(reason)),
+            Ok(ProposalOutcome::Committed(index, outcomes)) => Ok(Committed { index, outcomes }),
+            Ok(ProposalOutcome::Busy(waiting)) => Err(ProposeError::Busy(waiting)),
+            Ok(ProposalOutcome::TooLarge(bytes)) => {
+                Err(ProposeError::TooLarge { bytes, max: ENTRY_BYTES_MAX })
+            }
+            Ok(ProposalOutcome::NoLeader) => Err(ProposeError::NoLeader),
+            Ok(ProposalOutcome::TooNew(reason)) => Err(ProposeError::TooNew(reason)),
+            Ok(ProposalOutcome::NotWritten(reason)) => Err(ProposeError::NotWritten(reason)),
+            Ok(ProposalOutcome::Unknown(reason)) => Err(ProposeError::Unknown(reason)),
             Err(_) => Err(ProposeError::Stopping),
         }
     }

@@ -5,8 +5,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use berth_controller::{Event, ServerId, Versions};
-use berth_model::{Index, event::Applied, store::Store};
+use berth_controller::{EntryVersions, Event, ServerId};
+use berth_model::{Index, event::AppliedEntry, store::Store};
 use berth_replication::{Leadership, Observer};
 use crossbeam_channel::Sender;
 use tokio::sync::watch;
@@ -48,7 +48,7 @@ impl LogObserver {
     }
 
     /// The log is open: the controller takes over. Answers with the index of the state that it begins with.
-    pub fn begin(&self, versions: Versions) -> Index {
+    pub fn begin(&self, versions: EntryVersions) -> Index {
         let mut opening = self.opening();
         let Opening { store, leader } = opening.take().unwrap_or_default();
         let index = store.index();
@@ -84,7 +84,7 @@ impl Observer for LogObserver {
         self.term.store(term, Ordering::Release);
     }
 
-    fn on_applied(&self, store: &Store, applied: &[Applied]) {
+    fn on_applied(&self, store: &Store, applied: &[AppliedEntry]) {
         let mut opening = self.opening();
         self.on_store(store);
         if let Some(opening) = opening.as_mut() {

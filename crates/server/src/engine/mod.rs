@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use berth_api::agent::Down;
-use berth_controller::{Answer, Event, Hello, SessionId};
+use berth_controller::{Event, Hello, ProposalOutcome, SessionId};
 use berth_model::{Index, NodeId, command::EncodedCommands};
 use berth_scheduler::{Ledger, Plan, Ticket};
 use tokio::sync::{oneshot, watch};
@@ -84,7 +84,7 @@ pub(crate) enum EngineInput {
     /// Something happened; with the share of the budget for incoming frames that it holds until it is dealt with.
     Event(Event, BudgetShare),
     /// A proposed change.
-    Request { commands: EncodedCommands, reply: oneshot::Sender<Answer> },
+    Request { commands: EncodedCommands, reply: oneshot::Sender<ProposalOutcome> },
     /// A planner has answered an evaluation.
     Planned { term: u64, plan: Box<Plan>, ticket: Ticket, trace: Box<PlanTrace> },
     /// An agent opened a session; what it is sent goes to `link`. With the share of its hello.

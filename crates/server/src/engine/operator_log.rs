@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use berth_controller::Event;
 use berth_model::{
-    event::{Event as Logged, NodeChange},
+    event::{NodeChange, StateChange as Logged},
     node::NodeStatus,
     store::{JobSlot, NodeSlot, Store},
 };

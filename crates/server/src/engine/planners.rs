@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use berth_controller::{Event, ToPlan};
+use berth_controller::{Event, PlanRequest};
 use berth_model::{Timestamp, eval::Eval, panic_text, store::Store};
 use berth_scheduler::{Claim, Ledger, Plan, Planner, Ticket};
 use crossbeam_channel::{Receiver, Sender};
@@ -60,7 +60,7 @@ type PlanFn = fn(&mut Planner, &Store, &Eval, Timestamp, u64) -> Plan;
 /// The running threads; they end when the pool is dropped.
 pub(crate) struct PlannerPool {
     /// One for each planner; where they share one, so many ways into it.
-    queues: Vec<Sender<ToPlan>>,
+    queues: Vec<Sender<PlanRequest>>,
     next: usize,
 }
 
@@ -95,7 +95,7 @@ impl PlannerPool {
     }
 
     /// Has an evaluation planned.
-    pub fn plan(&mut self, request: ToPlan) {
+    pub fn plan(&mut self, request: PlanRequest) {
         self.next = (self.next + 1) % self.queues.len();
         let _ = self.queues[self.next].send(request);
     }
@@ -133,7 +133,7 @@ struct PlannerThread {
 }
 
 impl PlannerThread {
-    fn run(mut self, inputs: &Sender<EngineInput>, todo: &Receiver<ToPlan>) {
+    fn run(mut self, inputs: &Sender<EngineInput>, todo: &Receiver<PlanRequest>) {
         while let Ok(request) = todo.recv() {
             let (term, eval) = (request.term, &request.eval);
             // A planner that panics knows nothing reliable any more, and its evaluation would make the next one panic.
@@ -151,7 +151,7 @@ impl PlannerThread {
         }
     }
 
-    fn answer(&mut self, ToPlan { term, eval, now: time, awaited_until }: &ToPlan) -> EngineInput {
+    fn answer(&mut self, PlanRequest { term, eval, now: time, awaited_until }: &PlanRequest) -> EngineInput {
         let (begun_at, begun) = (now(), Instant::now());
         let mut overtaken = 0;
         let (plan, claimed) = loop {
@@ -215,7 +215,7 @@ impl PlannerThread {
 #[cfg(test)]
 mod tests {
     use berth_model::{EvalId, JobKey, eval::Trigger, job::JobType};
-    use berth_scheduler::Holder;
+    use berth_scheduler::ClaimHolder;
     use tokio::sync::watch;
 
     use super::*;
@@ -247,7 +247,7 @@ mod tests {
         let (inputs, answers) = crossbeam_channel::unbounded();
         for id in [EvalId(1), EvalId(2)] {
             evals
-                .send(ToPlan {
+                .send(PlanRequest {
                     term: 3,
                     eval: Arc::new(eval(id)),
                     now: Timestamp(1),
@@ -273,9 +273,9 @@ mod tests {
         let holder = |ticket| thread.shared.claims.lock().holder(ticket);
         let claimed = claim();
         let ticket = claimed.ticket.expect("it is claimed");
-        assert_eq!(holder(ticket), Some(Holder::Planner));
+        assert_eq!(holder(ticket), Some(ClaimHolder::Planner));
         drop(claimed);
         assert_eq!(holder(ticket), None);
-        assert_eq!(holder(claim().hand_over()), Some(Holder::Planner));
+        assert_eq!(holder(claim().hand_over()), Some(ClaimHolder::Planner));
     }
 }

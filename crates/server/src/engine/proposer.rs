@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use berth_controller::{Event, Fate};
+use berth_controller::{EntryFailure, Event};
 use berth_model::command::EncodedEntry;
 use berth_replication::{ProposeError, Replication};
 use crossbeam_channel::Sender;
@@ -54,8 +54,8 @@ pub(crate) async fn run(
             shared.counters.commit_time.record(begun.elapsed());
             let fate = match outcome {
                 Ok(_) => return,
-                Err(ProposeError::NotWritten(reason)) => Fate::NotWritten(reason.to_string()),
-                Err(ProposeError::Unknown(reason)) => Fate::Unknown(reason.to_string()),
+                Err(ProposeError::NotWritten(reason)) => EntryFailure::NotWritten(reason.to_string()),
+                Err(ProposeError::Unknown(reason)) => EntryFailure::Unknown(reason.to_string()),
             };
             let event = EngineInput::event(Event::NotApplied { term, index, fate });
             let _ = tokio::task::spawn_blocking(move || inputs.send(event).ok()).await;

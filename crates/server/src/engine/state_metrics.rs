@@ -7,7 +7,7 @@ use berth_model::{
     eval::EvalStatus,
     node::NodeStatus,
     resources::ResourceSums,
-    store::{Heard, JobStatus, Scheduling, Store},
+    store::{JobStatus, LiveTotals, NodeEligibility, Store},
 };
 
 use crate::shared::{Measured, Metric, View};
@@ -116,7 +116,7 @@ fn unknown(view: &View) -> (usize, usize) {
     let (store, observed) = (&view.store, &view.observed);
     let slots = store.nodes().disconnected().flat_map(|node| store.nodes().live(node));
     let wanted =
-        slots.filter_map(|slot| Some((slot, store.allocs().row(slot)?))).filter(|(_, row)| row.is_wanted());
+        slots.filter_map(|slot| Some((slot, store.allocs().row(slot)?))).filter(|(_, row)| row.is_desired());
     wanted.fold((0, 0), |(unknown, ran), (slot, row)| {
         let last = observed.get(slot, row.id).map(|seen| seen.alloc.status);
         (unknown + 1, ran + usize::from(last == Some(ClientStatus::Running)))
@@ -129,7 +129,7 @@ fn deployments(store: &Store) -> Metric {
 }
 
 fn nodes_by_state(store: &Store) -> Metric {
-    let states = NodeStatus::ALL.into_iter().flat_map(|status| Scheduling::ALL.map(|of| (status, of)));
+    let states = NodeStatus::ALL.into_iter().flat_map(|status| NodeEligibility::ALL.map(|of| (status, of)));
     let samples = states.map(|(status, scheduling)| {
         let labels =
             vec![("status", status.as_str().to_owned()), ("scheduling", scheduling.as_str().to_owned())];
@@ -150,7 +150,7 @@ fn waiting(name: &'static str, help: &'static str, since: Option<Timestamp>, now
 
 /// What the nodes that are not silent have for allocations, and what allocations hold there.
 fn resources(store: &Store) -> [Metric; 6] {
-    let Heard { capacity, used } = store.nodes().heard();
+    let LiveTotals { capacity, used } = store.nodes().live_totals();
     let one =
         |name, help, value: u64, unit: f64| Metric::one(name, help, Measured::Gauge(value as f64 * unit));
     let ResourceSums { cpu_mhz: cpu, memory_mb: memory, disk_mb: disk } = capacity;

@@ -1,7 +1,7 @@
 //! Which blocked readers a change wakes.
 
 use berth_model::{
-    event::{AclObject, Event},
+    event::{AclObject, StateChange},
     store::AllocSlot,
 };
 
@@ -12,70 +12,70 @@ pub(crate) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
     match change {
         Change::Observed(slot, _) => alloc_keys(view, *slot),
         Change::Logged(event) => match event {
-            Event::NodeRegistered(slot) | Event::NodeChanged(slot, _) => {
+            StateChange::NodeRegistered(slot) | StateChange::NodeChanged(slot, _) => {
                 let node = view.store.nodes().row(*slot).map(|row| WatchKey::Node(row.id));
                 node.into_iter().chain([WatchKey::Nodes]).collect()
             }
-            Event::NodeCollected(_, id) => vec![WatchKey::Nodes, WatchKey::Node(*id)],
-            Event::JobRegistered(slot)
-            | Event::JobDeregistered(slot)
-            | Event::JobLaunched(slot)
-            | Event::JobScaled(slot, _)
-            | Event::JobStatusChanged(slot) => {
+            StateChange::NodeCollected(_, id) => vec![WatchKey::Nodes, WatchKey::Node(*id)],
+            StateChange::JobRegistered(slot)
+            | StateChange::JobDeregistered(slot)
+            | StateChange::JobLaunched(slot)
+            | StateChange::JobScaled(slot, _)
+            | StateChange::JobStatusChanged(slot) => {
                 let job = view.store.jobs().row(*slot).map(|row| WatchKey::Job(row.key.clone()));
                 job.into_iter().chain([WatchKey::Jobs]).collect()
             }
-            Event::JobPurged(_, key) => vec![
+            StateChange::JobPurged(_, key) => vec![
                 WatchKey::Jobs,
                 WatchKey::Job(key.clone()),
                 WatchKey::JobAllocs(key.clone()),
                 WatchKey::JobEvals(key.clone()),
                 WatchKey::JobDeployments(key.clone()),
             ],
-            Event::JobCollected(_, key) => vec![WatchKey::Jobs, WatchKey::Job(key.clone())],
-            Event::AllocHealthChanged(slot)
-            | Event::AllocMigrates(slot)
-            | Event::AllocNodeChanged(slot)
-            | Event::AllocReplaced(slot) => alloc_keys(view, *slot),
-            Event::DeploymentChanged(id, _) => {
+            StateChange::JobCollected(_, key) => vec![WatchKey::Jobs, WatchKey::Job(key.clone())],
+            StateChange::AllocHealthChanged(slot)
+            | StateChange::AllocMigrates(slot)
+            | StateChange::AllocNodeChanged(slot)
+            | StateChange::AllocReplaced(slot) => alloc_keys(view, *slot),
+            StateChange::DeploymentChanged(id, _) => {
                 let job = view.store.deployments().get(*id).map(|deployment| deployment.job.clone());
                 let of_job = job.map(WatchKey::JobDeployments);
                 of_job.into_iter().chain([WatchKey::Deployments, WatchKey::Deployment(*id)]).collect()
             }
-            Event::DeploymentCollected(id) => vec![WatchKey::Deployments, WatchKey::Deployment(*id)],
-            Event::AllocPlaced(slot)
-            | Event::AllocUpdated(slot, _)
-            | Event::AllocStopped(slot)
-            | Event::AllocEnded(slot) => {
+            StateChange::DeploymentCollected(id) => vec![WatchKey::Deployments, WatchKey::Deployment(*id)],
+            StateChange::AllocPlaced(slot)
+            | StateChange::AllocUpdated(slot, _)
+            | StateChange::AllocStopped(slot)
+            | StateChange::AllocEnded(slot) => {
                 let mut keys = alloc_keys(view, *slot);
                 keys.extend(job_keys(view, *slot));
                 keys
             }
-            Event::AllocCollected(_, id, node) => {
+            StateChange::AllocCollected(_, id, node) => {
                 vec![WatchKey::Allocs, WatchKey::Alloc(*id), WatchKey::NodeAllocs(*node)]
             }
-            Event::EvalChanged(id) => {
+            StateChange::EvalChanged(id) => {
                 let job = view.store.eval(*id).map(|eval| eval.job.clone());
                 let of_job = job
                     .into_iter()
                     .flat_map(|job| [WatchKey::JobEvals(job.clone()), WatchKey::Job(job), WatchKey::Jobs]);
                 of_job.chain([WatchKey::Evals, WatchKey::Eval(*id)]).collect()
             }
-            Event::EvalCollected(id) => vec![WatchKey::Evals, WatchKey::Eval(*id)],
-            Event::NamespaceChanged(_) => vec![WatchKey::Namespaces],
-            Event::QuotaChanged(_) => vec![WatchKey::Quotas],
-            Event::NodePoolChanged(_) => vec![WatchKey::NodePools],
-            Event::AclChanged(AclObject::Policy(_) | AclObject::Role(_)) => {
+            StateChange::EvalCollected(id) => vec![WatchKey::Evals, WatchKey::Eval(*id)],
+            StateChange::NamespaceChanged(_) => vec![WatchKey::Namespaces],
+            StateChange::QuotaChanged(_) => vec![WatchKey::Quotas],
+            StateChange::NodePoolChanged(_) => vec![WatchKey::NodePools],
+            StateChange::AclChanged(AclObject::Policy(_) | AclObject::Role(_)) => {
                 vec![WatchKey::Acl, WatchKey::AclRules]
             }
-            Event::AclChanged(_) => vec![WatchKey::Acl],
-            Event::KeyringChanged => vec![WatchKey::Keyring],
-            Event::VariableWritten(key) | Event::VariableDeleted(key) => {
+            StateChange::AclChanged(_) => vec![WatchKey::Acl],
+            StateChange::KeyringChanged => vec![WatchKey::Keyring],
+            StateChange::VariableWritten(key) | StateChange::VariableDeleted(key) => {
                 let of_namespace = WatchKey::VariablesOf(key.namespace.clone());
                 vec![WatchKey::Variables, of_namespace, WatchKey::Variable(key.clone())]
             }
             // Everybody is woken by a restore, whatever they wait for.
-            Event::SchedulerConfigChanged | Event::Restored => Vec::new(),
+            StateChange::SchedulerConfigChanged | StateChange::Restored => Vec::new(),
         },
     }
 }

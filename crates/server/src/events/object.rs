@@ -9,7 +9,7 @@ use berth_model::{
     DeploymentId,
     deployment::Deployment,
     eval::{Eval, EvalStatus},
-    event::{AclObject, Event},
+    event::{AclObject, StateChange},
     store::{JobRow, JobSlot, JobVersion, NodeDetail, NodePoolRow, NodeRow, NodeSlot, PageTree},
     variable::Variable,
 };
@@ -73,48 +73,48 @@ impl EventObject {
 }
 
 impl View {
-    fn past(&self, event: &Event) -> Option<EventObject> {
+    fn past(&self, event: &StateChange) -> Option<EventObject> {
         let store = &self.store;
         match event {
-            Event::NodeRegistered(slot) | Event::NodeChanged(slot, _) => self.past_node(*slot),
-            Event::JobRegistered(slot)
-            | Event::JobDeregistered(slot)
-            | Event::JobLaunched(slot)
-            | Event::JobScaled(slot, _)
-            | Event::JobStatusChanged(slot) => self.past_job(*slot),
-            Event::AllocPlaced(slot)
-            | Event::AllocUpdated(slot, _)
-            | Event::AllocStopped(slot)
-            | Event::AllocHealthChanged(slot)
-            | Event::AllocMigrates(slot)
-            | Event::AllocNodeChanged(slot)
-            | Event::AllocReplaced(slot)
-            | Event::AllocEnded(slot) => self.past_alloc(*slot).map(EventObject::Alloc),
-            Event::EvalChanged(id) => {
+            StateChange::NodeRegistered(slot) | StateChange::NodeChanged(slot, _) => self.past_node(*slot),
+            StateChange::JobRegistered(slot)
+            | StateChange::JobDeregistered(slot)
+            | StateChange::JobLaunched(slot)
+            | StateChange::JobScaled(slot, _)
+            | StateChange::JobStatusChanged(slot) => self.past_job(*slot),
+            StateChange::AllocPlaced(slot)
+            | StateChange::AllocUpdated(slot, _)
+            | StateChange::AllocStopped(slot)
+            | StateChange::AllocHealthChanged(slot)
+            | StateChange::AllocMigrates(slot)
+            | StateChange::AllocNodeChanged(slot)
+            | StateChange::AllocReplaced(slot)
+            | StateChange::AllocEnded(slot) => self.past_alloc(*slot).map(EventObject::Alloc),
+            StateChange::EvalChanged(id) => {
                 let eval = store.eval(*id)?;
                 Some(EventObject::Eval(eval.clone(), self.deployment_of_eval(eval)))
             }
-            Event::DeploymentChanged(id, _) => {
+            StateChange::DeploymentChanged(id, _) => {
                 let deployment = store.deployments().get(*id)?;
                 Some(EventObject::Deployment(deployment.clone(), self.deployment_job(deployment)))
             }
-            Event::NodePoolChanged(name) => {
+            StateChange::NodePoolChanged(name) => {
                 store.node_pools().get(name).map(|row| EventObject::NodePool(Box::new(row.clone())))
             }
-            Event::VariableWritten(key) => store.variables().get(key).cloned().map(EventObject::Variable),
-            Event::AclChanged(object) => self.has(object).then_some(EventObject::There),
-            Event::NodeCollected(..)
-            | Event::JobPurged(..)
-            | Event::JobCollected(..)
-            | Event::AllocCollected(..)
-            | Event::EvalCollected(_)
-            | Event::DeploymentCollected(_)
-            | Event::NamespaceChanged(_)
-            | Event::QuotaChanged(_)
-            | Event::KeyringChanged
-            | Event::VariableDeleted(_)
-            | Event::SchedulerConfigChanged
-            | Event::Restored => None,
+            StateChange::VariableWritten(key) => store.variables().get(key).cloned().map(EventObject::Variable),
+            StateChange::AclChanged(object) => self.has(object).then_some(EventObject::There),
+            StateChange::NodeCollected(..)
+            | StateChange::JobPurged(..)
+            | StateChange::JobCollected(..)
+            | StateChange::AllocCollected(..)
+            | StateChange::EvalCollected(_)
+            | StateChange::DeploymentCollected(_)
+            | StateChange::NamespaceChanged(_)
+            | StateChange::QuotaChanged(_)
+            | StateChange::KeyringChanged
+            | StateChange::VariableDeleted(_)
+            | StateChange::SchedulerConfigChanged
+            | StateChange::Restored => None,
         }
     }
 

@@ -3,7 +3,7 @@
 use berth_model::{
     deployment::DeploymentGroup,
     eval::Failures,
-    event::Event,
+    event::StateChange,
     store::{JobSlot, JobVersion},
 };
 
@@ -36,12 +36,12 @@ fn one(before: &View, ChangeRecord { change, past }: &ChangeRecord) -> u64 {
     let own = size_of::<ChangeRecord>() as u64 + past_bytes(past);
     own + match change {
         Change::Observed(..) => OBSERVATION_BYTES,
-        Change::Logged(Event::JobRegistered(_) | Event::JobDeregistered(_) | Event::JobLaunched(_)) => {
-            newest_job_bytes(past)
-        }
+        Change::Logged(
+            StateChange::JobRegistered(_) | StateChange::JobDeregistered(_) | StateChange::JobLaunched(_),
+        ) => newest_job_bytes(past),
         // Events of its allocations hold on to its versions, and the state no longer does.
-        Change::Logged(Event::JobCollected(slot, _)) => all_versions_bytes(before, *slot),
-        Change::Logged(Event::NodeRegistered(_) | Event::NodeCollected(..)) => NODE_BYTES,
+        Change::Logged(StateChange::JobCollected(slot, _)) => all_versions_bytes(before, *slot),
+        Change::Logged(StateChange::NodeRegistered(_) | StateChange::NodeCollected(..)) => NODE_BYTES,
         Change::Logged(_) => 0,
     }
 }

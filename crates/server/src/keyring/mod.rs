@@ -19,7 +19,7 @@ use berth_model::{
     KekId, RootKeyId,
     keyring::{ChangeKeyring, RootKey, WrappedKey},
     store::{Keyring as RootKeys, Store},
-    variable::{Rekeyed, Variable, VariableKey},
+    variable::{RekeyedVariable, Variable, VariableKey},
 };
 use ring::signature::EcdsaKeyPair;
 
@@ -194,10 +194,15 @@ impl Keyring {
     }
 
     /// Encrypts a variable again, with the active key.
-    fn rekey(&self, keys: &RootKeys, variable: &Variable) -> Result<Rekeyed, KeyringError> {
+    fn rekey(&self, keys: &RootKeys, variable: &Variable) -> Result<RekeyedVariable, KeyringError> {
         let items = self.unseal(keys, variable)?;
         let (root_key, sealed) = self.seal(keys, &variable.key, &items)?;
-        Ok(Rekeyed { key: variable.key.clone(), modify_index: variable.modify_index, root_key, sealed })
+        Ok(RekeyedVariable {
+            key: variable.key.clone(),
+            modify_index: variable.modify_index,
+            root_key,
+            sealed,
+        })
     }
 
     /// Whether this server can unwrap a root key.

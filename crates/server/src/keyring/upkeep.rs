@@ -8,7 +8,7 @@ use berth_model::{
     command::{Command, Refusal},
     keyring::{ChangeKeyring, RootKeyState},
     store::Store,
-    variable::{ChangeVariable, REKEYED_MAX, Rekeyed, VariableKey},
+    variable::{ChangeVariable, REKEYED_MAX, RekeyedVariable, VariableKey},
 };
 use tokio::{sync::watch, time::Instant};
 
@@ -88,7 +88,7 @@ struct SkippedKeys {
 /// Variables that were encrypted again, and what could not be.
 #[derive(Default)]
 struct RekeyStep {
-    rekeyed: Vec<Rekeyed>,
+    rekeyed: Vec<RekeyedVariable>,
     failed: Vec<(VariableKey, Index)>,
     locked: Option<(RootKeyId, KeyringError)>,
 }

@@ -183,7 +183,7 @@ fn new_drain(spec: &DrainSpec, now: Timestamp) -> NewDrain {
         0 => None,
         ns => Some(Timestamp(now.0.saturating_add(u64::try_from(ns).unwrap_or(0)))),
     };
-    NewDrain { deadline, ignore_system: spec.ignore_system_jobs, asked_ns: spec.deadline }
+    NewDrain { deadline, ignore_system: spec.ignore_system_jobs, requested_ns: spec.deadline }
 }
 
 /// `PUT /v1/node/:id/evaluate`: has the jobs looked at that a node concerns, as if it had changed.

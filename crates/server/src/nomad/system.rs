@@ -80,7 +80,7 @@ pub(super) async fn reconcile_summaries(_: Call) -> Reply {
 pub fn collectable(store: &Store, left: &AtomicBool) -> Collect {
     let jobs = while_client_waits(left, store.jobs().iter()).filter(|(_, row)| row.is_over());
     let evals = while_client_waits(left, store.evals().iter()).filter(|(_, eval)| eval.status.is_terminal());
-    let allocs = while_client_waits(left, store.allocs().iter()).filter(|(_, row)| store.may_forget(row));
+    let allocs = while_client_waits(left, store.allocs().iter()).filter(|(_, row)| store.may_collect(row));
     let is_gone = |row: &NodeRow| row.status == NodeStatus::Down && row.live.is_empty();
     let nodes = while_client_waits(left, store.nodes().iter()).filter(|(_, row)| is_gone(row));
     // The last one of a job stays; what can go is known to the state alone, and so is asked for once.

@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use berth_replication::peer::{Channel, FrameStream};
+use berth_replication::peer::{FrameStream, PeerChannel};
 use berth_tls::Peer;
 use futures_util::{FutureExt, Stream, future::BoxFuture};
 use tokio_util::bytes::Bytes;
@@ -90,7 +90,7 @@ impl PeerCertificates {
 
     /// A channel to whoever has shown this: it ends when that is revoked, or has expired. Whoever has another by then dials
     /// with that.
-    pub fn guard(self: &Arc<Self>, mut channel: Channel, certificate: Peer) -> Channel {
+    pub fn guard(self: &Arc<Self>, mut channel: PeerChannel, certificate: Peer) -> PeerChannel {
         let Some(secure) = &self.secure else { return channel };
         let speaks_as = Arc::<OnceLock<u64>>::default();
         let (certificates, speaker) = (self.clone(), speaks_as.clone());

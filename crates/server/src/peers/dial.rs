@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use berth_replication::peer::{Channel, Dial, PeerAddress};
+use berth_replication::peer::{Dial, PeerAddress, PeerChannel};
 use futures_util::future::BoxFuture;
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 
@@ -21,7 +21,7 @@ pub(crate) struct TcpDial {
 }
 
 impl Dial for TcpDial {
-    fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<Channel>> {
+    fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<PeerChannel>> {
         let (to, from, certificates) = (to.0.clone(), self.from, self.certificates.clone());
         Box::pin(async move {
             let secure = certificates.secure();

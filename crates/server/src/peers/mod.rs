@@ -11,7 +11,7 @@ pub(crate) use listen::listen;
 
 use std::{io, sync::Arc, time::Duration};
 
-use berth_replication::peer::{Channel, FRAME_BYTES_MAX};
+use berth_replication::peer::{FRAME_BYTES_MAX, PeerChannel};
 use futures_util::{SinkExt, StreamExt};
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
@@ -33,7 +33,7 @@ fn refused(error: io::Error) -> io::Error {
 }
 
 /// A channel over a connection, for as long as what the other side has shown is good.
-pub(crate) fn channel(stream: NetStream, certificates: &Arc<PeerCertificates>) -> io::Result<Channel> {
+pub(crate) fn channel(stream: NetStream, certificates: &Arc<PeerCertificates>) -> io::Result<PeerChannel> {
     let certificate = stream.certificate().cloned();
     stream.set_nodelay()?;
     stream.set_keepalive(KEEP_ALIVE)?;
@@ -45,7 +45,7 @@ pub(crate) fn channel(stream: NetStream, certificates: &Arc<PeerCertificates>) -
     let in_words = |error: io::Error| refused(error);
     let incoming =
         incoming.map(move |frame| frame.map(tokio_util::bytes::BytesMut::freeze).map_err(in_words));
-    let channel = Channel::new(outgoing, incoming);
+    let channel = PeerChannel::new(outgoing, incoming);
     Ok(match certificate {
         Some(certificate) => certificates.guard(channel, certificate),
         None => channel,

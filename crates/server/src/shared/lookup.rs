@@ -14,7 +14,7 @@ impl View {
     /// Whether an allocation's node is disconnected, so that nobody knows its status.
     pub(crate) fn is_unknown(&self, row: &AllocRow) -> bool {
         let node = || self.store.nodes().row(row.node);
-        row.is_wanted() && node().is_some_and(|node| node.status == NodeStatus::Disconnected)
+        row.is_desired() && node().is_some_and(|node| node.status == NodeStatus::Disconnected)
     }
 
     /// Where what is observed of an allocation last changed; 0 once the log tells of its end, at an index above all that was observed

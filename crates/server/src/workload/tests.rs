@@ -238,7 +238,7 @@ fn an_agent_gets_tokens_of_what_runs_on_its_node_and_of_nothing_else() {
 }
 
 fn ended() -> AllocEnd {
-    AllocEnd { alloc: ALLOC, status: ClientStatus::Complete, tasks: Vec::new(), seen_at: None }
+    AllocEnd { alloc: ALLOC, status: ClientStatus::Complete, tasks: Vec::new(), observed_at: None }
 }
 
 #[test]

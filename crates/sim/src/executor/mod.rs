@@ -38,7 +38,7 @@ struct Task {
 
 /// How long a disk takes for one piece of work, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
+pub struct DiskPace {
     /// At least.
     pub min_ns: u64,
     /// Less than.
@@ -46,7 +46,7 @@ pub struct Pace {
 }
 
 /// A disk without troubles.
-pub const PACE: Pace = Pace { min_ns: 50_000, max_ns: 2_000_000 };
+pub const PACE: DiskPace = DiskPace { min_ns: 50_000, max_ns: 2_000_000 };
 
 /// All tasks and timers of a simulation.
 struct Executor {
@@ -62,7 +62,7 @@ struct Executor {
     current: Owner,
     paused: BTreeMap<Owner, BTreeSet<u64>>,
     ended: BTreeSet<Owner>,
-    paces: BTreeMap<Owner, Pace>,
+    paces: BTreeMap<Owner, DiskPace>,
     polls: u64,
 }
 
@@ -171,7 +171,7 @@ pub fn resume(owner: Owner) {
 }
 
 /// Sets how long an owner's disk takes.
-pub fn set_pace(owner: Owner, pace: Pace) {
+pub fn set_pace(owner: Owner, pace: DiskPace) {
     with(|executor| {
         executor.paces.insert(owner, pace);
     });

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use super::{
     disk_time_ns, now_ns, random_u64, sleep_ns, spawn,
-    time::{Elapsed, Moment, Sleep},
+    time::{Elapsed, SimInstant, Sleep},
 };
 
 /// Runs the log on the executor of this thread.
@@ -70,23 +70,23 @@ type Channels = <Tokio as Runtime>::Async;
 
 /// Completes with a task.
 #[derive(Debug)]
-pub struct Joined<T>(oneshot::Receiver<T>);
+pub struct TaskHandle<T>(oneshot::Receiver<T>);
 
 /// A task was dropped before its end.
 #[derive(Debug)]
-pub struct Dropped;
+pub struct TaskDropped;
 
-impl fmt::Display for Dropped {
+impl fmt::Display for TaskDropped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the task was dropped")
     }
 }
 
-impl<T> Future for Joined<T> {
-    type Output = Result<T, Dropped>;
+impl<T> Future for TaskHandle<T> {
+    type Output = Result<T, TaskDropped>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        pin!(&mut self.0).poll(context).map(|done| done.map_err(|_| Dropped))
+        pin!(&mut self.0).poll(context).map(|done| done.map_err(|_| TaskDropped))
     }
 }
 
@@ -109,10 +109,10 @@ impl<F: Future> Future for Timeout<F> {
 }
 
 impl AsyncRuntime for Engine {
-    type JoinError = Dropped;
-    type JoinHandle<T: Send + 'static> = Joined<T>;
+    type JoinError = TaskDropped;
+    type JoinHandle<T: Send + 'static> = TaskHandle<T>;
     type Sleep = Sleep;
-    type Instant = Moment;
+    type Instant = SimInstant;
     type TimeoutError = Elapsed;
     type Timeout<R, T: Future<Output = R> + Send> = Timeout<T>;
     type ThreadLocalRng = SmallRng;
@@ -121,33 +121,33 @@ impl AsyncRuntime for Engine {
     type Oneshot = <Channels as AsyncRuntime>::Oneshot;
     type Mutex<T: Send + 'static> = <Channels as AsyncRuntime>::Mutex<T>;
 
-    fn spawn<T>(future: T) -> Joined<T::Output>
+    fn spawn<T>(future: T) -> TaskHandle<T::Output>
     where
         T: Future + Send + 'static,
         T::Output: Send + 'static,
     {
         let (done, joined) = oneshot::channel();
         spawn(async move { drop(done.send(future.await)) });
-        Joined(joined)
+        TaskHandle(joined)
     }
 
     fn sleep(duration: Duration) -> Sleep {
-        (Moment::now() + duration).sleep()
+        (SimInstant::now() + duration).sleep()
     }
 
-    fn sleep_until(deadline: Moment) -> Sleep {
+    fn sleep_until(deadline: SimInstant) -> Sleep {
         deadline.sleep()
     }
 
     fn timeout<R, F: Future<Output = R> + Send>(duration: Duration, future: F) -> Self::Timeout<R, F> {
-        Self::timeout_at(Moment::now() + duration, future)
+        Self::timeout_at(SimInstant::now() + duration, future)
     }
 
-    fn timeout_at<R, F: Future<Output = R> + Send>(deadline: Moment, future: F) -> Self::Timeout<R, F> {
+    fn timeout_at<R, F: Future<Output = R> + Send>(deadline: SimInstant, future: F) -> Self::Timeout<R, F> {
         Timeout { work: Box::pin(future), deadline: deadline.sleep() }
     }
 
-    fn is_panic(_: &Dropped) -> bool {
+    fn is_panic(_: &TaskDropped) -> bool {
         false
     }
 

@@ -76,23 +76,23 @@ impl std::fmt::Display for Elapsed {
 
 /// A moment of the simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(pub(super) Duration);
+pub struct SimInstant(pub(super) Duration);
 
-impl engine::Instant for Moment {
+impl engine::Instant for SimInstant {
     fn now() -> Self {
         // Away from zero: moments before the beginning are asked for too.
         Self(Duration::from_nanos(now_ns()) + Duration::from_secs(1_000_000))
     }
 }
 
-impl Moment {
+impl SimInstant {
     pub(super) fn sleep(self) -> Sleep {
         let since = self.0.saturating_sub(Duration::from_secs(1_000_000));
         sleep_until_ns(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 
-impl Add<Duration> for Moment {
+impl Add<Duration> for SimInstant {
     type Output = Self;
 
     fn add(self, more: Duration) -> Self {
@@ -100,13 +100,13 @@ impl Add<Duration> for Moment {
     }
 }
 
-impl AddAssign<Duration> for Moment {
+impl AddAssign<Duration> for SimInstant {
     fn add_assign(&mut self, more: Duration) {
         *self = *self + more;
     }
 }
 
-impl Sub<Duration> for Moment {
+impl Sub<Duration> for SimInstant {
     type Output = Self;
 
     fn sub(self, less: Duration) -> Self {
@@ -114,13 +114,13 @@ impl Sub<Duration> for Moment {
     }
 }
 
-impl SubAssign<Duration> for Moment {
+impl SubAssign<Duration> for SimInstant {
     fn sub_assign(&mut self, less: Duration) {
         *self = *self - less;
     }
 }
 
-impl Sub for Moment {
+impl Sub for SimInstant {
     type Output = Duration;
 
     fn sub(self, earlier: Self) -> Duration {

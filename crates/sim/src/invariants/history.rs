@@ -9,28 +9,29 @@ use std::{
 use berth_model::{
     Index,
     command::{Command, Entry},
-    event::Applied,
+    event::AppliedEntry,
     store::Store,
 };
 
-use super::{Check, i09_preemption};
+use super::{CheckResult, i09_preemption};
 
 /// Entries of one index that are remembered; more would be a violation by itself.
 const CANDIDATES_MAX: usize = 8;
 
 /// One entry that was applied.
-pub struct Step {
+pub struct AppliedStep {
     /// What was decided.
     pub entry: Entry,
     /// What became of it.
-    pub applied: Applied,
+    pub applied: AppliedEntry,
     /// Of the state after it.
     pub hash: u128,
 }
 
 /// Whether one entry came to the same twice. Slots are of one store and of no other: they begin again with a snapshot.
-fn same(one: &Applied, other: &Applied) -> bool {
-    let kinds = |applied: &Applied| applied.events.iter().map(std::mem::discriminant).collect::<Vec<_>>();
+fn same(one: &AppliedEntry, other: &AppliedEntry) -> bool {
+    let kinds =
+        |applied: &AppliedEntry| applied.events.iter().map(std::mem::discriminant).collect::<Vec<_>>();
     (one.index, one.at, &one.outcomes) == (other.index, other.at, &other.outcomes)
         && kinds(one) == kinds(other)
 }
@@ -38,7 +39,7 @@ fn same(one: &Applied, other: &Applied) -> bool {
 /// All of them, in order.
 pub struct History {
     store: Store,
-    steps: Vec<Arc<Step>>,
+    steps: Vec<Arc<AppliedStep>>,
     positions: BTreeMap<Index, usize>,
     /// The newest first, each with the term of the leadership that made it.
     proposed: BTreeMap<Index, VecDeque<(u64, Entry)>>,
@@ -77,7 +78,7 @@ impl History {
     }
 
     /// What was applied after the first so many entries.
-    pub fn since(&self, before: usize) -> impl Iterator<Item = &Step> {
+    pub fn since(&self, before: usize) -> impl Iterator<Item = &AppliedStep> {
         self.steps.iter().skip(before).map(|step| &**step)
     }
 
@@ -102,7 +103,7 @@ impl History {
     }
 
     /// The entry at an index.
-    pub fn at(&self, index: Index) -> Option<&Step> {
+    pub fn at(&self, index: Index) -> Option<&AppliedStep> {
         self.positions.get(&index).map(|position| &*self.steps[*position])
     }
 
@@ -130,8 +131,8 @@ impl History {
     pub fn on_applied(
         &mut self,
         server: usize,
-        applied: &Applied,
-    ) -> Result<Option<Arc<Step>>, (&'static str, String)> {
+        applied: &AppliedEntry,
+    ) -> Result<Option<Arc<AppliedStep>>, (&'static str, String)> {
         let position = self.at[server];
         self.at[server] += 1;
         if let Some(step) = self.steps.get(position) {
@@ -164,26 +165,26 @@ impl History {
         }
         // Its changes name slots of this state: a server that began with a snapshot has others.
         self.commands += entry.commands.len();
-        let step = Step { entry, applied: again, hash: self.store.hash() };
+        let step = AppliedStep { entry, applied: again, hash: self.store.hash() };
         self.steps.push(Arc::new(step));
         Ok(self.steps.last().cloned())
     }
 
     /// The last entry that a server has applied; none before the first.
-    pub fn last_of(&self, server: usize) -> Option<&Step> {
+    pub fn last_of(&self, server: usize) -> Option<&AppliedStep> {
         self.at[server].checked_sub(1).and_then(|last| self.steps.get(last)).map(|step| &**step)
     }
 
     /// A server has read a state, from its own disk or another's: the entry after which it was; none of a state in which
     /// nothing had been applied, or which never was.
-    pub fn on_read(&mut self, server: usize, index: Index) -> Option<&Step> {
+    pub fn on_read(&mut self, server: usize, index: Index) -> Option<&AppliedStep> {
         let position = self.positions.get(&index).copied();
         self.at[server] = position.map_or(0, |position| position + 1);
         self.steps.get(position?).map(|step| &**step)
     }
 
     /// A server serves: one that is alone has all that was ever applied.
-    pub fn on_open(&self, server: usize) -> Check {
+    pub fn on_open(&self, server: usize) -> CheckResult {
         if self.at.len() > 1 || self.at[server] == self.steps.len() {
             return Ok(());
         }
@@ -195,7 +196,7 @@ impl History {
     }
 
     /// All servers have all of it.
-    pub fn at_rest(&self) -> Check {
+    pub fn at_rest(&self) -> CheckResult {
         match self.at.iter().position(|at| *at != self.steps.len()) {
             None => Ok(()),
             Some(server) => {

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::Check;
+use super::CheckResult;
 use crate::executor::Owner;
 
-/// Who has led.
+/// Leaders by term.
 #[derive(Default)]
 pub struct Leaders {
     by_term: BTreeMap<u64, usize>,
@@ -36,14 +36,14 @@ pub struct Promises {
 }
 
 impl Leaders {
-    pub fn on_set_up_anew(&mut self, server: usize) {
+    pub fn on_rebuilt(&mut self, server: usize) {
         self.last_term.remove(&server);
         self.led.remove(&server);
         self.votes.remove(&server);
         self.committed.remove(&server);
     }
 
-    pub fn on_promises(&mut self, server: usize, now: Promises) -> Check {
+    pub fn on_promises(&mut self, server: usize, now: Promises) -> CheckResult {
         if let Some(vote) = now.vote {
             let before = self.votes.insert(server, vote).unwrap_or(vote);
             if vote.2 && *self.granted.entry(vote.0).or_insert(vote.1) != vote.1 {
@@ -70,7 +70,7 @@ impl Leaders {
         }
     }
 
-    pub fn on_leadership(&mut self, server: usize, term: u64, leader: bool) -> Check {
+    pub fn on_leadership(&mut self, server: usize, term: u64, leader: bool) -> CheckResult {
         let last = self.last_term.insert(server, term).unwrap_or(0);
         if term < last {
             let what = format!("server {} went from term {last} to {term}", server + 1);

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use berth_model::{EvalId, Index, command::Command};
 
-use super::{Check, history::History};
-use crate::operations::{Asks, Operation, Outcome};
+use super::{CheckResult, history::History};
+use crate::operations::{JobRequest, Operation, RequestOutcome};
 
 /// An answer has reached whoever asked.
-pub fn on_answer(history: &History, operation: &Operation, outcome: &Outcome) -> Check {
-    let Outcome::Committed(index) = outcome else { return Ok(()) };
+pub fn on_answer(history: &History, operation: &Operation, outcome: &RequestOutcome) -> CheckResult {
+    let RequestOutcome::Committed(index) = outcome else { return Ok(()) };
     if operation.what.is_empty() {
         // An operator's, which no evaluation names.
         return Ok(());
@@ -25,8 +25,8 @@ pub fn on_answer(history: &History, operation: &Operation, outcome: &Outcome) ->
 }
 
 /// Whoever changes a job only if it is as it was at an index has not seen that it was stopped after that.
-fn undoes_no_stop(history: &History, operation: &Operation, index: Index) -> Check {
-    let Some(Asks { job, only_if: Some(seen), .. }) = &operation.asks else { return Ok(()) };
+fn undoes_no_stop(history: &History, operation: &Operation, index: Index) -> CheckResult {
+    let Some(JobRequest { job, only_if: Some(seen), .. }) = &operation.asks else { return Ok(()) };
     let is_done =
         history.outcomes(index).any(|(command, done)| done && eval_of(command) == Some(operation.eval));
     let stops = |(command, done): (&Command, bool)| {
@@ -49,7 +49,7 @@ fn undoes_no_stop(history: &History, operation: &Operation, index: Index) -> Che
 }
 
 /// Everything that was asked for is where it was said to be.
-pub fn at_rest(history: &History, operations: &[Operation]) -> Check {
+pub fn at_rest(history: &History, operations: &[Operation]) -> CheckResult {
     let mut found: BTreeMap<EvalId, u32> = BTreeMap::new();
     for eval in history.commands().filter_map(|(_, command)| eval_of(command)) {
         *found.entry(eval).or_default() += 1;
@@ -57,8 +57,8 @@ pub fn at_rest(history: &History, operations: &[Operation]) -> Check {
     for operation in operations.iter().filter(|operation| !operation.what.is_empty()) {
         let times = found.get(&operation.eval).copied().unwrap_or(0);
         let wrong = match operation.outcome {
-            Some(Outcome::Committed(_)) if times == 0 => "was acknowledged and is not there",
-            Some(Outcome::NotWritten) if times > 0 => "was said not to be written and is there",
+            Some(RequestOutcome::Committed(_)) if times == 0 => "was acknowledged and is not there",
+            Some(RequestOutcome::NotWritten) if times > 0 => "was said not to be written and is there",
             _ if times > 1 => "was done twice",
             _ => continue,
         };

@@ -2,10 +2,10 @@
 
 use berth_model::Index;
 
-use super::Check;
+use super::CheckResult;
 
 /// A read that began when `before` had been acknowledged has shown the state at `index`.
-pub fn on_read(before: Index, index: Index) -> Check {
+pub fn on_read(before: Index, index: Index) -> CheckResult {
     if index >= before {
         return Ok(());
     }

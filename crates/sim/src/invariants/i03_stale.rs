@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use berth_model::Index;
 
-use super::Check;
+use super::CheckResult;
 use crate::executor::now_ns;
 
 const RULE: &str = "I3 stale reads say how old they are";
@@ -31,7 +31,7 @@ impl Ages {
     }
 
     /// A read has shown the state at an index, and said how old that is at most.
-    pub fn on_stale_read(&self, index: Index, age: Duration) -> Check {
+    pub fn on_stale_read(&self, index: Index, age: Duration) -> CheckResult {
         let missed = self.0.partition_point(|(acknowledged, _)| *acknowledged <= index);
         let Some((missed, at_ns)) = self.0.get(missed) else { return Ok(()) };
         let true_age = Duration::from_nanos(now_ns() - at_ns);

@@ -2,10 +2,10 @@
 
 use berth_model::store::Store;
 
-use super::{Check, history::History};
+use super::{CheckResult, history::History};
 
 /// A server has applied entries: its state is the one that was there.
-pub fn on_applied(history: &History, server: usize, store: &Store) -> Check {
+pub fn on_applied(history: &History, server: usize, store: &Store) -> CheckResult {
     let Some(step) = history.last_of(server) else { return Ok(()) };
     if (store.index(), store.hash()) == (step.entry.index, step.hash) {
         return Ok(());

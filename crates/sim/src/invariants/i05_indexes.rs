@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{AllocId, Index, event::Event as Change};
+use berth_model::{AllocId, Index, event::StateChange};
 
-use super::{Check, history::History};
+use super::{CheckResult, history::History};
 
 const RULE: &str = "I5 the index only grows, and every entry is published once";
 const OBSERVED: &str = "I5 the latest that is observed is told";
@@ -15,12 +15,12 @@ pub struct Indexes {
     /// What was shown of each allocation at the index of an observed change, by any server: one that is ahead leaves out what it
     /// knows to have ended, or to be forgotten.
     seen: BTreeMap<Index, BTreeMap<AllocId, u128>>,
-    runs: Vec<Run>,
+    runs: Vec<ServerRun>,
 }
 
 /// What one run of a server has published.
 #[derive(Default, Clone)]
-struct Run {
+struct ServerRun {
     last: Index,
     /// The last entry whose changes were published; none before the first.
     logged: Option<Index>,
@@ -30,14 +30,14 @@ struct Run {
 
 impl Indexes {
     pub fn new(servers: usize) -> Self {
-        Self { seen: BTreeMap::new(), runs: vec![Run::default(); servers] }
+        Self { seen: BTreeMap::new(), runs: vec![ServerRun::default(); servers] }
     }
 
-    pub fn on_set_up_anew(&mut self, server: usize) {
-        self.runs[server] = Run::default();
+    pub fn on_rebuilt(&mut self, server: usize) {
+        self.runs[server] = ServerRun::default();
     }
 
-    /// A new run begins, or a snapshot takes the place of the state; what is published is above all before.
+    /// A new run begins, or a snapshot replaces the state; what is published is above all before.
     pub fn begins_anew(&mut self, server: usize) {
         let run = &mut self.runs[server];
         run.logged = None;
@@ -53,10 +53,10 @@ impl Indexes {
         &mut self,
         server: usize,
         index: Index,
-        logged: &[(Index, Vec<Change>)],
+        logged: &[(Index, Vec<StateChange>)],
         seen: &[(Index, Vec<(AllocId, u128)>)],
         history: &History,
-    ) -> Check {
+    ) -> CheckResult {
         let last = self.runs[server].last;
         if index < last {
             return Err((RULE, format!("server {} published {index} after {last}", server + 1)));
@@ -71,7 +71,7 @@ impl Indexes {
         Ok(())
     }
 
-    fn on_logged(&mut self, server: usize, index: Index, last: Index, history: &History) -> Check {
+    fn on_logged(&mut self, server: usize, index: Index, last: Index, history: &History) -> CheckResult {
         let before = self.runs[server].logged.replace(index);
         if index <= last {
             return Err((RULE, format!("server {} published entry {index} after {last}", server + 1)));
@@ -97,7 +97,7 @@ impl Indexes {
         last: Index,
         changes: &[(AllocId, u128)],
         history: &History,
-    ) -> Check {
+    ) -> CheckResult {
         if index <= last || history.at(index).is_some() {
             let what = format!("server {} published an observed change at {index} after {last}", server + 1);
             return Err((RULE, what));
@@ -114,7 +114,7 @@ impl Indexes {
     }
 
     /// Whoever follows a server knows what it shows.
-    pub fn at_rest(&self, server: usize, shown: &[(AllocId, u128)]) -> Check {
+    pub fn at_rest(&self, server: usize, shown: &[(AllocId, u128)]) -> CheckResult {
         let told = &self.runs[server].told;
         match shown.iter().find(|(id, hash)| told.get(id) != Some(hash)) {
             None => Ok(()),

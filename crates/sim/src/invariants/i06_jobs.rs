@@ -13,14 +13,14 @@ use berth_model::{
 use prost::Message;
 
 use super::{
-    Check,
-    history::{History, Step},
+    CheckResult,
+    history::{AppliedStep, History},
     i02_acknowledged::eval_of,
     i10_counts::has_failed,
 };
 use crate::{
     node::{Machine, Process, node_id},
-    operations::{Operation, Outcome},
+    operations::{Operation, RequestOutcome},
 };
 
 const RULE: &str = "I6 jobs are what was last asked for";
@@ -30,17 +30,17 @@ pub const MARK: &str = "operation";
 
 /// What was last asked for.
 #[derive(Default)]
-pub struct Jobs(BTreeMap<JobKey, Asked>);
+pub struct Jobs(BTreeMap<JobKey, LastRequest>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Asked {
+enum LastRequest {
     Run { mark: String, at: Index },
     Stop { purge: bool },
 }
 
 impl Jobs {
     /// An entry was applied: what it asks for is true, and nothing else of these jobs has changed.
-    pub fn on_entry(&mut self, store: &Store, step: &Step) -> Check {
+    pub fn on_entry(&mut self, store: &Store, step: &AppliedStep) -> CheckResult {
         let mut touched = Vec::new();
         for (command, outcome) in step.entry.commands.iter().zip(&step.applied.outcomes) {
             if outcome.is_err() {
@@ -50,20 +50,20 @@ impl Jobs {
                 Command::RegisterJob(register) => {
                     let mark = register.job.meta.get(MARK).cloned().unwrap_or_default();
                     let asked = if register.job.stop {
-                        Asked::Stop { purge: false }
+                        LastRequest::Stop { purge: false }
                     } else {
-                        Asked::Run { mark, at: step.entry.index }
+                        LastRequest::Run { mark, at: step.entry.index }
                     };
                     self.0.insert(register.job.key.clone(), asked);
                     touched.push(register.job.key.clone());
                 }
                 Command::RunJob(run) => {
                     let mark = run.job.meta.get(MARK).cloned().unwrap_or_default();
-                    self.0.insert(run.job.key.clone(), Asked::Run { mark, at: step.entry.index });
+                    self.0.insert(run.job.key.clone(), LastRequest::Run { mark, at: step.entry.index });
                     touched.push(run.job.key.clone());
                 }
                 Command::DeregisterJob(deregister) => {
-                    self.0.insert(deregister.job.clone(), Asked::Stop { purge: deregister.purge });
+                    self.0.insert(deregister.job.clone(), LastRequest::Stop { purge: deregister.purge });
                     touched.push(deregister.job.clone());
                 }
                 Command::SetDeployment(set) if set.revert_to.is_some() => {
@@ -71,7 +71,7 @@ impl Jobs {
                     let Some(row) = key.as_ref().and_then(|key| store.job(key)) else { continue };
                     // I14 says which version that is.
                     let mark = row.job().meta.get(MARK).cloned().unwrap_or_default();
-                    self.0.insert(row.key.clone(), Asked::Run { mark, at: step.entry.index });
+                    self.0.insert(row.key.clone(), LastRequest::Run { mark, at: step.entry.index });
                     touched.push(row.key.clone());
                 }
                 Command::RestorePart(_) | Command::AbandonRestore => self.0.clear(),
@@ -81,33 +81,33 @@ impl Jobs {
         touched.iter().try_for_each(|key| self.check(store, key))
     }
 
-    fn check(&self, store: &Store, key: &JobKey) -> Check {
+    fn check(&self, store: &Store, key: &JobKey) -> CheckResult {
         let Some(asked) = self.0.get(key) else { return Ok(()) };
         let row = store.job(key);
         let wrong = match (asked, row) {
-            (Asked::Stop { .. }, None) => return Ok(()),
-            (Asked::Stop { .. }, Some(row)) if row.job().stop => return Ok(()),
-            (Asked::Stop { .. }, Some(_)) => "was stopped and is there",
-            (Asked::Run { mark, .. }, Some(row))
+            (LastRequest::Stop { .. }, None) => return Ok(()),
+            (LastRequest::Stop { .. }, Some(row)) if row.job().stop => return Ok(()),
+            (LastRequest::Stop { .. }, Some(_)) => "was stopped and is there",
+            (LastRequest::Run { mark, .. }, Some(row))
                 if !row.job().stop && row.job().meta.get(MARK) == Some(mark) =>
             {
                 return Ok(());
             }
-            (Asked::Run { .. }, Some(_)) => "is not as it was registered",
-            (Asked::Run { .. }, None) => "is lost",
+            (LastRequest::Run { .. }, Some(_)) => "is not as it was registered",
+            (LastRequest::Run { .. }, None) => "is lost",
         };
         Err((RULE, format!("job {key} {wrong}")))
     }
 
     /// Every job is as it was last asked for; one that is done for good may have been collected.
-    pub fn at_rest(&self, store: &Store) -> Check {
+    pub fn at_rest(&self, store: &Store) -> CheckResult {
         for (key, asked) in &self.0 {
             let collected =
-                store.job(key).is_none() && matches!(asked, Asked::Run { .. }) && !is_service(key);
+                store.job(key).is_none() && matches!(asked, LastRequest::Run { .. }) && !is_service(key);
             if !collected {
                 self.check(store, key)?;
             }
-            let purged = matches!(asked, Asked::Stop { purge: true });
+            let purged = matches!(asked, LastRequest::Stop { purge: true });
             if purged && store.job(key).is_some_and(|row| row.live == 0) {
                 return Err((RULE, format!("job {key} was purged and is there")));
             }
@@ -118,7 +118,7 @@ impl Jobs {
 
 /// Services whose owners were last informed that they are to run are there and not stopped: the log itself may be wrong about what
 /// was asked. Of a job of which some request has an unknown fate nothing is said, nor where an older state was restored.
-pub fn none_is_lost(history: &History, operations: &[Operation]) -> Check {
+pub fn none_is_lost(history: &History, operations: &[Operation]) -> CheckResult {
     if history.commands().any(|(_, command)| matches!(command, Command::RestorePart(_))) {
         return Ok(());
     }
@@ -130,10 +130,10 @@ pub fn none_is_lost(history: &History, operations: &[Operation]) -> Check {
         };
         let known = runs.entry(&asks.job).or_insert(Some(false));
         match operation.outcome {
-            Some(Outcome::NotWritten) => {}
-            Some(Outcome::Committed(index)) if !is_done(index) => {}
-            Some(Outcome::Committed(_)) => *known = known.map(|_| asks.runs),
-            Some(Outcome::Unknown) | None => *known = None,
+            Some(RequestOutcome::NotWritten) => {}
+            Some(RequestOutcome::Committed(index)) if !is_done(index) => {}
+            Some(RequestOutcome::Committed(_)) => *known = known.map(|_| asks.runs),
+            Some(RequestOutcome::Unknown) | None => *known = None,
         }
     }
     for key in runs.into_iter().filter(|(_, runs)| *runs == Some(true)).map(|(key, _)| key) {
@@ -152,8 +152,8 @@ fn is_service(key: &JobKey) -> bool {
 }
 
 /// What goes on does so as its version says, and as none before one for which nothing has to be started again.
-pub fn on_nodes(store: &Store, machines: &[Machine]) -> Check {
-    store.allocs().iter().filter(|(_, row)| row.is_wanted()).try_for_each(|(_, row)| {
+pub fn on_nodes(store: &Store, machines: &[Machine]) -> CheckResult {
+    store.allocs().iter().filter(|(_, row)| row.is_desired()).try_for_each(|(_, row)| {
         let job = store.jobs().row(row.job).filter(|job| !has_failed(store, job));
         let change = job.map(|job| job.change_of(row.job_version, row.group));
         if change == Some(VersionChange::InPlace) {
@@ -169,15 +169,15 @@ pub fn on_nodes(store: &Store, machines: &[Machine]) -> Check {
 }
 
 /// What an update may change: the revision, when the task is killed, in milliseconds, and how often it is restarted.
-type Terms = (u64, u64, u32);
+type GroupTerms = (u64, u64, u32);
 
-fn asked(store: &Store, row: &AllocRow) -> Option<Terms> {
+fn asked(store: &Store, row: &AllocRow) -> Option<GroupTerms> {
     let task = store.job_of(row)?.1.tasks.first()?;
     Some((row.revision(), task.kill_timeout.as_millis() as u64, task.restart.attempts))
 }
 
 /// As the agent wrote it down.
-fn held(store: &Store, machines: &[Machine], row: &AllocRow) -> Option<Terms> {
+fn held(store: &Store, machines: &[Machine], row: &AllocRow) -> Option<GroupTerms> {
     let node = store.nodes().row(row.node)?.id.to_bytes();
     let machine = (0..).zip(machines).find(|(number, _)| node_id(*number) == node)?.1;
     let record = machine.content().records.get(&berth_api::agent::AllocId(row.id.to_bytes()))?.clone();
@@ -188,7 +188,7 @@ fn held(store: &Store, machines: &[Machine], row: &AllocRow) -> Option<Terms> {
 }
 
 /// What starts is a version of its job that was registered.
-pub fn on_started(store: &Store, of: TaskRef, process: &Process) -> Check {
+pub fn on_started(store: &Store, of: TaskRef, process: &Process) -> CheckResult {
     let Some((_, row)) = store.alloc(AllocId::from_slice(&of.alloc.0).unwrap_or_default()) else {
         return Ok(());
     };

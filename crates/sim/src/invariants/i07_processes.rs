@@ -4,17 +4,15 @@
 use std::collections::BTreeSet;
 
 use berth_agent::lifecycle::TaskRef;
-use berth_model::{
-    AllocId, NodeId, alloc::ClientStatus, command::Command, event::Event as Change, store::Store,
-};
+use berth_model::{AllocId, NodeId, alloc::ClientStatus, command::Command, event::StateChange, store::Store};
 
-use super::{Check, history::Step};
-use crate::node::{Content, Machine, Process, node_id};
+use super::{CheckResult, history::AppliedStep};
+use crate::node::{Machine, MachineState, Process, node_id};
 
 const RULE: &str = "I7 an allocation runs once";
 const PREPARED: &str = "I7 what is prepared for tasks is there while they run, and no longer";
 
-/// What is done.
+/// Allocations that have ended.
 #[derive(Default)]
 pub struct Processes {
     done: BTreeSet<AllocId>,
@@ -24,13 +22,13 @@ pub struct Processes {
 }
 
 impl Processes {
-    pub fn on_entry(&mut self, store: &Store, step: &Step) -> Check {
+    pub fn on_entry(&mut self, store: &Store, step: &AppliedStep) -> CheckResult {
         for change in &step.applied.events {
             match change {
-                Change::AllocCollected(_, id, _) if self.done.contains(id) => {
+                StateChange::AllocCollected(_, id, _) if self.done.contains(id) => {
                     self.collected.insert(*id);
                 }
-                Change::Restored => {
+                StateChange::Restored => {
                     for id in std::mem::take(&mut self.collected) {
                         self.done.remove(&id);
                     }
@@ -51,7 +49,13 @@ impl Processes {
         Ok(())
     }
 
-    pub fn on_started(&self, node: usize, of: TaskRef, process: &Process, machine: &Content) -> Check {
+    pub fn on_started(
+        &self,
+        node: usize,
+        of: TaskRef,
+        process: &Process,
+        machine: &MachineState,
+    ) -> CheckResult {
         let twins = machine.processes.iter().filter(|(other, process)| {
             (other.alloc, other.task) == (of.alloc, of.task) && **other != of && process.is_alive()
         });
@@ -72,7 +76,7 @@ impl Processes {
 }
 
 /// What lives is what the state says, and it lives on the node where it was placed.
-pub fn at_rest(store: &Store, machines: &[Machine]) -> Check {
+pub fn at_rest(store: &Store, machines: &[Machine]) -> CheckResult {
     for (number, machine) in machines.iter().enumerate() {
         let content = machine.content();
         let node = NodeId(u128::from_be_bytes(node_id(number)));

@@ -2,18 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use berth_model::{event::Event as Change, quota::Usage, store::Store};
+use berth_model::{event::StateChange, quota::Usage, store::Store};
 
-use super::{Check, history::Step};
+use super::{CheckResult, history::AppliedStep};
 
 const RULE: &str = "I9 quotas are kept";
 
 /// What namespaces hold is within what they may hold. No operator lowers that here.
-pub fn check(store: &Store, step: &Step) -> Check {
-    let may_add = |change: &Change| {
+pub fn check(store: &Store, step: &AppliedStep) -> CheckResult {
+    let may_add = |change: &StateChange| {
         matches!(
             change,
-            Change::AllocPlaced(_) | Change::AllocEnded(_) | Change::AllocUpdated(..) | Change::Restored
+            StateChange::AllocPlaced(_)
+                | StateChange::AllocEnded(_)
+                | StateChange::AllocUpdated(..)
+                | StateChange::Restored
         )
     };
     let is_due = step.applied.events.iter().any(may_add);

@@ -13,7 +13,7 @@ use berth_model::{
 };
 use berth_scheduler::{Claims, Planner};
 
-use super::Check;
+use super::CheckResult;
 use crate::{executor::now_ns, node::number_of};
 
 const RULE: &str = "I10 counts are met, or there is a reason";
@@ -24,7 +24,7 @@ const LOOKS_PER_TRY: u64 = 3;
 
 /// Something that is to be dealt with.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
+enum OverdueItem {
     /// An evaluation is to be planned.
     Planning(EvalId),
     /// A job has not what it asks for, and nothing says why.
@@ -35,14 +35,14 @@ enum Due {
 
 /// What is due, and since when.
 #[derive(Default)]
-pub struct Counts {
-    since: BTreeMap<Due, u64>,
+pub struct DueCounts {
+    since: BTreeMap<OverdueItem, u64>,
     looks: u64,
 }
 
-impl Counts {
+impl DueCounts {
     /// Looks at a state, with which nothing keeps the servers from their work since `able_ns`; none while something does.
-    pub fn on_time(&mut self, store: &Store, able_ns: Option<u64>) -> Check {
+    pub fn on_time(&mut self, store: &Store, able_ns: Option<u64>) -> CheckResult {
         let Some(able_ns) = able_ns.filter(|_| !store.is_restoring()) else {
             self.since.clear();
             return Ok(());
@@ -50,19 +50,19 @@ impl Counts {
         self.looks += 1;
         let mut due = BTreeMap::new();
         for (_, row) in store.jobs().iter() {
-            due.extend(lacks(store, row).map(|what| (Due::Reason(row.key.clone()), what)));
+            due.extend(lacks(store, row).map(|what| (OverdueItem::Reason(row.key.clone()), what)));
         }
         for (_, eval) in store.evals().iter().filter(|(_, eval)| is_due(store, eval)) {
             due.insert(
-                Due::Planning(eval.id),
+                OverdueItem::Planning(eval.id),
                 format!("evaluation {} of {} is not planned", eval.id, eval.job),
             );
         }
         if self.looks.is_multiple_of(LOOKS_PER_TRY) {
-            due.extend(could_be_placed(store).map(|(eval, what)| (Due::Room(eval), what)));
+            due.extend(could_be_placed(store).map(|(eval, what)| (OverdueItem::Room(eval), what)));
         } else {
             // What was seen at the last try counts until the next.
-            let kept = self.since.keys().filter(|due| matches!(due, Due::Room(_)));
+            let kept = self.since.keys().filter(|due| matches!(due, OverdueItem::Room(_)));
             due.extend(kept.map(|due| (due.clone(), String::new())));
         }
         self.since.retain(|known, _| due.contains_key(known));
@@ -114,7 +114,7 @@ fn named(store: &Store, id: AllocId) -> String {
 }
 
 /// All nodes are ready, no evaluation is left over, and jobs have what they ask for.
-pub fn at_rest(store: &Store) -> Check {
+pub fn at_rest(store: &Store) -> CheckResult {
     if let Some((_, node)) =
         store.nodes().iter().find(|(_, node)| node.status != NodeStatus::Ready && !node.purged)
     {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use berth_controller::invariants;
 use berth_model::{JobKey, Timestamp, store::Store};
 
-use super::{Check, history::Step};
+use super::{CheckResult, history::AppliedStep};
 use crate::executor::now_ns;
 
 /// How late a run may be when nothing is wrong.
@@ -21,14 +21,14 @@ pub struct Launches {
 }
 
 impl Launches {
-    pub fn on_entry(&mut self, store: &Store, step: &Step) -> Check {
+    pub fn on_entry(&mut self, store: &Store, step: &AppliedStep) -> CheckResult {
         let made = self.made.on_entry(store, &step.entry, &step.applied);
         made.map_err(|what| ("I12 periodic runs are made once", what))
     }
 
     /// Nothing is due for long while people ask for things and nodes fail, by the time in which nothing has kept the servers
     /// from their work since `able_ns`.
-    pub fn on_time(&mut self, store: &Store, able_ns: Option<u64>) -> Check {
+    pub fn on_time(&mut self, store: &Store, able_ns: Option<u64>) -> CheckResult {
         let Some(able_ns) = able_ns.filter(|_| !store.is_restoring()) else {
             self.due.clear();
             return Ok(());
@@ -46,7 +46,7 @@ impl Launches {
     }
 
     /// Nothing is due that was not dealt with.
-    pub fn at_rest(&self, store: &Store) -> Check {
+    pub fn at_rest(&self, store: &Store) -> CheckResult {
         for (_, row) in store.jobs().iter() {
             if let Some(due) = row.due().filter(|due| due.0 + LATE_NS < store.at().0) {
                 let what = format!("job {} was due at {due:?}, it is {:?}", row.key, store.at());

@@ -7,11 +7,11 @@ use berth_model::{
     AllocId,
     alloc::{AllocEnd, ClientStatus, TaskResult},
     command::Command,
-    event::Event as Change,
+    event::StateChange,
     store::Store,
 };
 
-use super::{Check, history::Step};
+use super::{CheckResult, history::AppliedStep};
 use crate::node::{Machine, Process};
 
 const RULE: &str = "I13 an end is reported as it was";
@@ -21,20 +21,20 @@ const KEPT: &str = "I13 an end is kept until servers know of it";
 #[derive(Default)]
 pub struct Statuses {
     /// By allocation and task.
-    starts: BTreeMap<(AllocId, usize), Starts>,
+    starts: BTreeMap<(AllocId, usize), TaskStarts>,
     /// Allocations of which servers have known an end, or have known nothing any more.
     known: BTreeSet<AllocId>,
     /// Allocations that were asked to end.
     stopped: BTreeSet<AllocId>,
     /// Allocations that their agents have forgotten.
     forgotten: BTreeSet<AllocId>,
-    /// A state was put in the place of another one, in which other allocations are to end.
+    /// A state was put in place of another one, in which other allocations are to end.
     is_restored: bool,
 }
 
 /// The processes of a task, one after the other.
 #[derive(Default)]
-struct Starts {
+struct TaskStarts {
     node: usize,
     /// How the last one ended, once its agent has seen that.
     last: Option<Exit>,
@@ -74,7 +74,7 @@ impl Statuses {
     }
 
     /// An agent keeps nothing of an allocation any more that could be reported.
-    pub fn on_forgotten(&mut self, store: &Store, node: usize, id: AllocId) -> Check {
+    pub fn on_forgotten(&mut self, store: &Store, node: usize, id: AllocId) -> CheckResult {
         self.forgotten.insert(id);
         let is_known = store.alloc(id).is_none_or(|(_, row)| row.is_terminal());
         if is_known || self.known.contains(&id) {
@@ -83,22 +83,22 @@ impl Statuses {
         Err((KEPT, format!("node {} forgets {id}, whose end no server knows", node + 1)))
     }
 
-    pub fn on_entry(&mut self, store: &Store, step: &Step) -> Check {
+    pub fn on_entry(&mut self, store: &Store, step: &AppliedStep) -> CheckResult {
         for change in &step.applied.events {
             match change {
-                Change::AllocStopped(slot) | Change::AllocEnded(slot) => {
+                StateChange::AllocStopped(slot) | StateChange::AllocEnded(slot) => {
                     let Some(row) = store.allocs().row(*slot) else { continue };
-                    if matches!(change, Change::AllocStopped(_)) {
+                    if matches!(change, StateChange::AllocStopped(_)) {
                         self.stopped.insert(row.id);
                     }
                     if row.is_terminal() {
                         self.known.insert(row.id);
                     }
                 }
-                Change::AllocCollected(_, id, _) => {
+                StateChange::AllocCollected(_, id, _) => {
                     self.known.insert(*id);
                 }
-                Change::Restored => self.is_restored = true,
+                StateChange::Restored => self.is_restored = true,
                 _ => {}
             }
         }
@@ -109,7 +109,7 @@ impl Statuses {
         ends.flatten().try_for_each(|end| self.check(store, end))
     }
 
-    fn check(&self, store: &Store, end: &AllocEnd) -> Check {
+    fn check(&self, store: &Store, end: &AllocEnd) -> CheckResult {
         let wrong = self.wrong_results(end).or_else(|| self.wrong_status(store, end));
         wrong.map_or(Ok(()), |what| Err((RULE, format!("{} {what}", end.alloc))))
     }
@@ -139,8 +139,9 @@ impl Statuses {
         let tasks = || {
             (0..).zip(&end.tasks).filter_map(|(t, result)| Some((self.starts.get(&(end.alloc, t))?, result)))
         };
-        let is_bad =
-            |(starts, _): &(&Starts, &TaskResult)| starts.last.is_some_and(|exit| exit != Exit::default());
+        let is_bad = |(starts, _): &(&TaskStarts, &TaskResult)| {
+            starts.last.is_some_and(|exit| exit != Exit::default())
+        };
         let runs_to_completion = store.alloc(end.alloc).and_then(|(_, row)| store.job_of(row));
         let runs_to_completion = runs_to_completion.is_some_and(|(job, _)| job.job_type.runs_to_completion());
         let may_be_stopped = self.is_restored || self.stopped.contains(&end.alloc);
@@ -161,7 +162,7 @@ impl Statuses {
     }
 
     /// What has ended is known to the servers, or kept by its agent.
-    pub fn at_rest(&self, store: &Store, machines: &[Machine]) -> Check {
+    pub fn at_rest(&self, store: &Store, machines: &[Machine]) -> CheckResult {
         for ((id, _), starts) in self.starts.iter().filter(|(_, starts)| starts.last.is_some()) {
             let is_known = store.alloc(*id).is_none_or(|(_, row)| row.is_terminal());
             let content = machines[starts.node].content();
@@ -174,7 +175,7 @@ impl Statuses {
     }
 }
 
-impl Starts {
+impl TaskStarts {
     /// Whether an allocation of which this is a task may end so. Of what the machine's restart has ended an agent has what it knew of
     /// processes before.
     fn may_have_ended_with(&self, status: ClientStatus, said: Exit) -> bool {

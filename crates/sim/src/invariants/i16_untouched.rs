@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use berth_agent::lifecycle::TaskRef;
-use berth_model::{AllocId, NodeId, event::Event as Change, store::Store};
+use berth_model::{AllocId, NodeId, event::StateChange, store::Store};
 
-use super::{Check, history::Step};
+use super::{CheckResult, history::AppliedStep};
 use crate::node::{Process, node_id};
 
 /// What was asked to end. An agent that was asked to goes on with it, although a state is restored meanwhile that wants it.
@@ -20,9 +20,9 @@ pub struct Untouched {
 const KILLED: i32 = 9;
 
 impl Untouched {
-    pub fn on_entry(&mut self, store: &Store, step: &Step) {
+    pub fn on_entry(&mut self, store: &Store, step: &AppliedStep) {
         for change in &step.applied.events {
-            if let Change::AllocStopped(slot) = change {
+            if let StateChange::AllocStopped(slot) = change {
                 self.stopped.extend(store.allocs().row(*slot).map(|row| row.id));
             }
         }
@@ -38,7 +38,7 @@ impl Untouched {
     }
 
     /// A task has ended: not by force, unless an agent has ended it so.
-    pub fn on_ended(&self, node: usize, of: TaskRef, process: &Process) -> Check {
+    pub fn on_ended(&self, node: usize, of: TaskRef, process: &Process) -> CheckResult {
         if process.exit.signal != KILLED || self.killed.contains(&(node, of)) {
             return Ok(());
         }
@@ -48,7 +48,12 @@ impl Untouched {
 
     /// An agent asks a task to end: the state does not want it there any more, or its group wants it to end where no server
     /// is heard.
-    pub fn on_signalled(&self, store: &Store, (node, of): (usize, TaskRef), is_deserted: bool) -> Check {
+    pub fn on_signalled(
+        &self,
+        store: &Store,
+        (node, of): (usize, TaskRef),
+        is_deserted: bool,
+    ) -> CheckResult {
         if is_deserted {
             return Ok(());
         }
@@ -58,7 +63,7 @@ impl Untouched {
             .nodes()
             .row(row.node)
             .is_some_and(|row| row.id == NodeId(u128::from_be_bytes(node_id(node))));
-        if row.is_wanted() && here {
+        if row.is_desired() && here {
             return Err(("I16 what is wanted is not touched", format!("node {} ends {id}", node + 1)));
         }
         Ok(())

@@ -2,12 +2,12 @@
 
 use berth_model::{Index, store::Store};
 
-use super::{Check, history::History};
+use super::{CheckResult, history::History};
 
 const RULE: &str = "I17 a restored state is one that was";
 
 /// A server has read a state, from its own disk or another's.
-pub fn on_restored(history: &mut History, server: usize, store: &Store) -> Check {
+pub fn on_restored(history: &mut History, server: usize, store: &Store) -> CheckResult {
     let index = store.index();
     let step = history.on_read(server, index);
     if index == Index::default() {

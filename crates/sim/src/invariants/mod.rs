@@ -9,7 +9,7 @@ mod i04_states;
 mod i05_indexes;
 mod i06_jobs;
 mod i07_processes;
-mod i08_room;
+mod i08_capacity;
 mod i09_preemption;
 mod i09_quotas;
 mod i10_counts;
@@ -28,13 +28,13 @@ use berth_controller::invariants::{Rollbacks, twice};
 use berth_model::{
     AllocId, Index,
     command::Entry,
-    event::{Applied, Event as Change},
+    event::{AppliedEntry, StateChange},
     store::Store,
 };
 
 use crate::{
-    node::{Content, Machine, Process},
-    operations::{Operation, Outcome},
+    node::{Machine, MachineState, Process},
+    operations::{Operation, RequestOutcome},
     server::View,
 };
 use history::History;
@@ -42,7 +42,7 @@ pub use i01_leaders::Promises;
 pub use i06_jobs::MARK;
 
 /// What a rule says: nothing, or that it is broken and by what.
-pub type Check = Result<(), (&'static str, String)>;
+pub type CheckResult = Result<(), (&'static str, String)>;
 
 /// What the rules remember.
 pub struct Invariants {
@@ -52,7 +52,7 @@ pub struct Invariants {
     ages: i03_stale::Ages,
     indexes: i05_indexes::Indexes,
     jobs: i06_jobs::Jobs,
-    counts: i10_counts::Counts,
+    counts: i10_counts::DueCounts,
     processes: i07_processes::Processes,
     periodic: i12_periodic::Launches,
     statuses: i13_statuses::Statuses,
@@ -72,7 +72,7 @@ impl Invariants {
             ages: i03_stale::Ages::default(),
             indexes: i05_indexes::Indexes::new(servers),
             jobs: i06_jobs::Jobs::default(),
-            counts: i10_counts::Counts::default(),
+            counts: i10_counts::DueCounts::default(),
             processes: i07_processes::Processes::default(),
             periodic: i12_periodic::Launches::default(),
             statuses: i13_statuses::Statuses::default(),
@@ -94,12 +94,12 @@ impl Invariants {
         self.history.on_not_written(term, index);
     }
 
-    pub fn on_applied(&mut self, server: usize, store: &Store, applied: &[Applied]) -> Check {
+    pub fn on_applied(&mut self, server: usize, store: &Store, applied: &[AppliedEntry]) -> CheckResult {
         for one in applied {
             let Some(step) = self.history.on_applied(server, one)? else { continue };
             let store = self.history.store();
             let step = &*step;
-            i08_room::check(store, step)?;
+            i08_capacity::check(store, step)?;
             i09_quotas::check(store, step)?;
             for (_, row) in store.jobs().iter() {
                 twice(store, row)
@@ -117,26 +117,26 @@ impl Invariants {
         i04_states::on_applied(&self.history, server, store)
     }
 
-    pub fn on_restored(&mut self, server: usize, store: &Store) -> Check {
+    pub fn on_restored(&mut self, server: usize, store: &Store) -> CheckResult {
         i17_restored::on_restored(&mut self.history, server, store)
     }
 
-    pub fn on_leadership(&mut self, server: usize, term: u64, leader: bool) -> Check {
+    pub fn on_leadership(&mut self, server: usize, term: u64, leader: bool) -> CheckResult {
         self.leaders.on_leadership(server, term, leader)
     }
 
     /// What a server, counted from 0, has promised by now.
-    pub fn on_promises(&mut self, server: usize, promises: Promises) -> Check {
+    pub fn on_promises(&mut self, server: usize, promises: Promises) -> CheckResult {
         self.leaders.on_promises(server, promises)
     }
 
     /// A server has begun with nothing, as another member: no rule holds it to what it was before.
-    pub fn on_set_up_anew(&mut self, server: usize) {
-        self.leaders.on_set_up_anew(server);
-        self.indexes.on_set_up_anew(server);
+    pub fn on_rebuilt(&mut self, server: usize) {
+        self.leaders.on_rebuilt(server);
+        self.indexes.on_rebuilt(server);
     }
 
-    pub fn on_open(&mut self, server: usize) -> Check {
+    pub fn on_open(&mut self, server: usize) -> CheckResult {
         self.indexes.begins_anew(server);
         self.history.on_open(server)
     }
@@ -145,21 +145,21 @@ impl Invariants {
         &mut self,
         server: usize,
         index: Index,
-        logged: &[(Index, Vec<Change>)],
+        logged: &[(Index, Vec<StateChange>)],
         seen: &[(Index, Vec<(AllocId, u128)>)],
         anew: Option<&[(AllocId, u128)]>,
-    ) -> Check {
+    ) -> CheckResult {
         if let Some(all) = anew {
             self.indexes.read_anew(server, all);
         }
         self.indexes.on_published(server, index, logged, seen, &self.history)
     }
 
-    pub fn on_answer(&mut self, operation: &Operation, outcome: &Outcome) -> Check {
+    pub fn on_answer(&mut self, operation: &Operation, outcome: &RequestOutcome) -> CheckResult {
         i02_acknowledged::on_answer(&self.history, operation, outcome)
     }
 
-    pub fn on_read(&self, before: Index, index: Index) -> Check {
+    pub fn on_read(&self, before: Index, index: Index) -> CheckResult {
         i03_reads::on_read(before, index)
     }
 
@@ -167,12 +167,18 @@ impl Invariants {
         self.ages.on_acknowledged(index);
     }
 
-    pub fn on_stale_read(&self, index: Index, age: Duration) -> Check {
+    pub fn on_stale_read(&self, index: Index, age: Duration) -> CheckResult {
         self.ages.on_stale_read(index, age)
     }
 
-    pub fn on_started(&mut self, node: usize, of: TaskRef, process: &Process, machine: &Content) -> Check {
-        i08_room::on_started(node, of, process, machine)?;
+    pub fn on_started(
+        &mut self,
+        node: usize,
+        of: TaskRef,
+        process: &Process,
+        machine: &MachineState,
+    ) -> CheckResult {
+        i08_capacity::on_started(node, of, process, machine)?;
         i06_jobs::on_started(self.history.store(), of, process)?;
         self.statuses.on_started(node, of, process);
         self.processes.on_started(node, of, process, machine)
@@ -182,7 +188,7 @@ impl Invariants {
         self.statuses.on_rebooted(node);
     }
 
-    pub fn on_forgotten(&mut self, node: usize, alloc: AllocId) -> Check {
+    pub fn on_forgotten(&mut self, node: usize, alloc: AllocId) -> CheckResult {
         self.statuses.on_forgotten(self.history.store(), node, alloc)
     }
 
@@ -195,12 +201,12 @@ impl Invariants {
         self.untouched.on_killed(node, of);
     }
 
-    pub fn on_ended(&mut self, node: usize, of: TaskRef, process: &Process) -> Check {
+    pub fn on_ended(&mut self, node: usize, of: TaskRef, process: &Process) -> CheckResult {
         self.statuses.on_ended(of, process);
         self.untouched.on_ended(node, of, process)
     }
 
-    pub fn on_signalled(&mut self, node: usize, of: TaskRef, is_deserted: bool) -> Check {
+    pub fn on_signalled(&mut self, node: usize, of: TaskRef, is_deserted: bool) -> CheckResult {
         self.untouched.on_signalled(self.history.store(), (node, of), is_deserted)
     }
 
@@ -211,12 +217,12 @@ impl Invariants {
     }
 
     /// They come back.
-    pub fn on_outage_ended(&mut self, machines: &[Machine]) -> Check {
+    pub fn on_outage_ended(&mut self, machines: &[Machine]) -> CheckResult {
         self.outage.end(machines)
     }
 
     /// Time has passed, of which nothing has kept the servers from their work `since_ns`; none while something does.
-    pub fn on_time(&mut self, since_ns: Option<u64>) -> Check {
+    pub fn on_time(&mut self, since_ns: Option<u64>) -> CheckResult {
         self.counts.on_time(self.history.store(), since_ns)?;
         self.periodic.on_time(self.history.store(), since_ns)
     }
@@ -227,17 +233,17 @@ impl Invariants {
         &mut self,
         since_ns: Option<u64>,
         servers: impl Iterator<Item = (usize, Arc<View>)>,
-    ) -> Check {
+    ) -> CheckResult {
         self.confirmed.on_time(since_ns, servers)
     }
 
     /// Faults have ended a while ago: what whoever follows a server was told is what it shows.
-    pub fn told_at_rest(&self, server: usize, shown: &[(AllocId, u128)]) -> Check {
+    pub fn told_at_rest(&self, server: usize, shown: &[(AllocId, u128)]) -> CheckResult {
         self.indexes.at_rest(server, shown)
     }
 
     /// Faults have ended a while ago, and nobody asks for anything: everything is as it should be.
-    pub fn at_rest(&self, machines: &[Machine], operations: &[Operation]) -> Check {
+    pub fn at_rest(&self, machines: &[Machine], operations: &[Operation]) -> CheckResult {
         let store = self.history.store();
         self.history.at_rest()?;
         i02_acknowledged::at_rest(&self.history, operations)?;

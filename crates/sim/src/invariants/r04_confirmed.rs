@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::Check;
+use super::CheckResult;
 use crate::{executor::now_ns, node::number_of, server::View};
 
 const RULE: &str = "R4 every node is confirmed";
@@ -23,7 +23,7 @@ impl Confirmed {
         &mut self,
         able_ns: Option<u64>,
         servers: impl Iterator<Item = (usize, Arc<View>)>,
-    ) -> Check {
+    ) -> CheckResult {
         let Some(able_ns) = able_ns else {
             self.since_ns.clear();
             return Ok(());
@@ -43,7 +43,7 @@ impl Confirmed {
 }
 
 /// All nodes that are up by a server's view have confirmed what runs on them, and its leader says so.
-pub fn at_rest(server: usize, view: &View) -> Check {
+pub fn at_rest(server: usize, view: &View) -> CheckResult {
     let up = view.store.nodes().iter().filter(|(_, row)| !row.purged && !row.status.is_silent());
     let lacking = up.filter(|(slot, row)| {
         view.observed.reported(*slot, row.id).is_none_or(|reported| !reported.confirmed)

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use berth_agent::lifecycle::TaskRef;
 use berth_model::{AllocId, store::Store};
 
-use super::Check;
+use super::CheckResult;
 use crate::node::Machine;
 
 const RULE: &str = "R22 tasks outlive an outage of all servers";
@@ -29,14 +29,14 @@ impl Outage {
             let runs = content.processes.iter().filter(|(_, process)| process.until_ns > until_ns);
             let wanted = runs.filter(|(of, _)| {
                 let id = AllocId(u128::from_be_bytes(of.alloc.0));
-                !is_stopped(id) && store.alloc(id).is_some_and(|(_, row)| row.is_wanted())
+                !is_stopped(id) && store.alloc(id).is_some_and(|(_, row)| row.is_desired())
             });
             self.0.extend(wanted.map(|(of, process)| ((node, *of), (process.from_ns, content.boots))));
         }
     }
 
     /// All of it goes on, but for what a restart of its machine has ended and what is to end where no server is heard.
-    pub fn end(&mut self, machines: &[Machine]) -> Check {
+    pub fn end(&mut self, machines: &[Machine]) -> CheckResult {
         for ((node, of), (from_ns, boots)) in std::mem::take(&mut self.0) {
             let content = machines[node].content();
             let goes_on = content

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use berth_model::{
     NodeId,
-    event::{Event as Change, NodeChange},
+    event::{NodeChange, StateChange},
     node::NodeStatus,
     store::Store,
 };
 
-use super::{Check, history::Step};
+use super::{CheckResult, history::AppliedStep};
 use crate::{
     executor::now_ns,
     node::{node_id, number_of},
@@ -32,9 +32,9 @@ impl Liveness {
         *known = until_ns.max(*known);
     }
 
-    pub fn on_entry(&self, store: &Store, step: &Step) -> Check {
+    pub fn on_entry(&self, store: &Store, step: &AppliedStep) -> CheckResult {
         for change in &step.applied.events {
-            let Change::NodeChanged(slot, NodeChange::Status) = change else { continue };
+            let StateChange::NodeChanged(slot, NodeChange::Status) = change else { continue };
             let Some(row) = store.nodes().row(*slot) else { continue };
             let is_lost = matches!(row.status, NodeStatus::Down | NodeStatus::Disconnected);
             let Some((node, until_ns)) = self.last_trouble(row.id).filter(|_| is_lost) else { continue };

@@ -11,7 +11,7 @@ use berth_controller::GRACE_MIN;
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    shell::{Agent, Dead, clock_ns},
+    shell::{Agent, AgentDied, clock_ns},
     spec, story,
 };
 use crate::{
@@ -37,7 +37,7 @@ impl Agent {
         }
         let server = self.next_server();
         self.is_answered = false;
-        match self.around.network.dial(Host::Node(self.around.number), Host::Server(server)) {
+        match self.env.network.dial(Host::Node(self.env.number), Host::Server(server)) {
             Ok(link) => {
                 self.link = Some(link);
                 self.habits.begin();
@@ -49,24 +49,24 @@ impl Agent {
 
     fn say_hello(&mut self) {
         if self.habits.says_hello() {
-            self.tell("says hello again on the same connection");
-            self.around.truth.count("hellos said again on a connection");
+            self.log_line("says hello again on the same connection");
+            self.env.truth.count("hellos said again on a connection");
         }
-        let hello = self.session.hello(&self.identity, spec(self.around.number), clock_ns());
+        let hello = self.session.hello(&self.identity, spec(self.env.number), clock_ns());
         self.say(Up::Hello(hello));
     }
 
-    fn tell(&self, what: &str) {
-        self.around.truth.tell(&format!("node {}: {what}", self.around.number + 1));
+    fn log_line(&self, what: &str) {
+        self.env.truth.log_line(&format!("node {}: {what}", self.env.number + 1));
     }
 
     /// Any that was not dialed yet; once all were, any but the last one, unless there is no other.
     fn next_server(&mut self) -> usize {
-        if self.dialed.len() >= self.around.servers {
+        if self.dialed.len() >= self.env.servers {
             self.dialed.drain(..self.dialed.len() - 1);
         }
-        let mut left: Vec<usize> = (0..self.around.servers).collect();
-        left.retain(|server| self.around.servers == 1 || !self.dialed.contains(server));
+        let mut left: Vec<usize> = (0..self.env.servers).collect();
+        left.retain(|server| self.env.servers == 1 || !self.dialed.contains(server));
         let server = left[random_u64() as usize % left.len()];
         self.dialed.push(server);
         server
@@ -81,9 +81,9 @@ impl Agent {
         let random = random_u64();
         let pause = match self.is_answered {
             true => self.retry.after_answer(random),
-            false => self.retry.next_of(self.around.servers, random),
+            false => self.retry.next_of(self.env.servers, random),
         };
-        let late = match self.around.bug {
+        let late = match self.env.bug {
             Some(Bug::ComesBackLate) => GRACE_MIN,
             _ => Duration::ZERO,
         };
@@ -101,30 +101,30 @@ impl Agent {
     }
 
     pub(super) fn hang_up(&mut self) {
-        self.tell("hangs up");
+        self.log_line("hangs up");
         self.link = None;
         self.session.disconnected();
         self.dial_later();
-        if self.around.bug == Some(Bug::StopsTasksWithoutServer) {
+        if self.env.bug == Some(Bug::StopsTasksWithoutServer) {
             let running: Vec<TaskRef> = self.watched.keys().copied().collect();
             for of in running {
-                self.around.truth.signalled(self.around.number, of, false);
-                self.around.machine.stop(of);
+                self.env.truth.signalled(self.env.number, of, false);
+                self.env.machine.stop(of);
             }
         }
     }
 
     /// Of a planted bug: after a long silence of servers tasks are ended, whatever their groups say.
     pub(super) fn end_tasks_after_silence(&self) {
-        let silent_ns = now_ns().saturating_sub(self.around.machine.content().heard_ns);
-        if self.around.bug == Some(Bug::EndsTasksInOutages) && silent_ns > LONG_SILENCE_NS {
-            self.watched.keys().for_each(|of| self.around.machine.stop(*of));
+        let silent_ns = now_ns().saturating_sub(self.env.machine.content().heard_ns);
+        if self.env.bug == Some(Bug::EndsTasksInOutages) && silent_ns > LONG_SILENCE_NS {
+            self.watched.keys().for_each(|of| self.env.machine.stop(*of));
         }
     }
 
     fn say(&mut self, message: Up) {
         if let Some(line) = story::up(&message) {
-            self.tell(&line);
+            self.log_line(&line);
         }
         let mut out = BytesMut::new();
         encode_frame(&UpFrame { session: 0, message: Some(message) }, &mut out);
@@ -146,7 +146,7 @@ impl Agent {
         }
     }
 
-    pub(super) fn hear(&mut self, frame: &Bytes) -> Result<(), Dead> {
+    pub(super) fn hear(&mut self, frame: &Bytes) -> Result<(), AgentDied> {
         let mut bytes = BytesMut::from(&frame[..]);
         let Ok(Some(DownFrame { message: Some(message), .. })) = decode_frame(&mut bytes, FRAME_BYTES_MAX)
         else {
@@ -155,21 +155,21 @@ impl Agent {
         self.is_answered = true;
         if AgentSession::is_answer(&message) {
             self.look_for_silence();
-            self.around.machine.content().heard_ns = now_ns();
+            self.env.machine.content().heard_ns = now_ns();
             self.handle(Event::ServerContact)?;
         }
         let welcome = if let Down::Welcome(welcome) = &message { Some(welcome.clone()) } else { None };
         let was_open = self.session.is_open();
         match self.session.on_down(message, clock_ns()) {
             Some(SessionAction::Refused(refused)) => {
-                self.tell(&format!("is refused: {}", refused.reason));
+                self.log_line(&format!("is refused: {}", refused.reason));
                 self.leave();
             }
             Some(SessionAction::Broken(error)) => {
-                self.tell(&error.to_string());
+                self.log_line(&error.to_string());
                 self.leave();
             }
-            Some(SessionAction::Joined(fence)) => self.around.machine.content().fence = fence,
+            Some(SessionAction::Joined(fence)) => self.env.machine.content().fence = fence,
             Some(SessionAction::Desired(change)) => return self.on_desired(change),
             _ => {}
         }
@@ -188,12 +188,12 @@ impl Agent {
         let what = story::welcome(welcome);
         if is_taken {
             self.habits.is_welcomed(welcome.mode());
-            return self.tell(&what);
+            return self.log_line(&what);
         }
-        self.tell(&format!("{what}, and takes no notice"));
-        self.around.truth.count("welcomes that nobody waited for");
+        self.log_line(&format!("{what}, and takes no notice"));
+        self.env.truth.count("welcomes that nobody waited for");
         if self.habits.is_welcomed_as(welcome.mode()) == Some(false) {
-            self.around.truth.count("welcomes that ask for something else than the one before");
+            self.env.truth.count("welcomes that ask for something else than the one before");
         }
     }
 }

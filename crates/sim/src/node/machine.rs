@@ -43,11 +43,11 @@ impl Process {
 
 /// All of a machine. A clone is the same machine.
 #[derive(Clone)]
-pub struct Machine(Arc<Mutex<Content>>);
+pub struct Machine(Arc<Mutex<MachineState>>);
 
 /// What a machine holds.
 #[derive(Default)]
-pub struct Content {
+pub struct MachineState {
     /// By the start that each is.
     pub processes: BTreeMap<TaskRef, Process>,
     /// In which boot each start was made, as keepers write it down.
@@ -74,13 +74,13 @@ pub struct Content {
 
 impl Default for Machine {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Content { boots: 1, ..Content::default() })))
+        Self(Arc::new(Mutex::new(MachineState { boots: 1, ..MachineState::default() })))
     }
 }
 
 impl Machine {
     /// What it holds.
-    pub fn content(&self) -> MutexGuard<'_, Content> {
+    pub fn content(&self) -> MutexGuard<'_, MachineState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

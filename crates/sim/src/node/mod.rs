@@ -20,7 +20,7 @@ use crate::{
     network::Network,
     truth::Truth,
 };
-pub use machine::{Content, Machine, Process};
+pub use machine::{Machine, MachineState, Process};
 
 /// Capacity of a node: MHz, and MiB of memory and disk.
 pub const CPU_MHZ: u32 = 2_000;
@@ -40,12 +40,12 @@ pub const DEVICES: [&str; 2] = ["gpu-0", "gpu-1"];
 
 /// What an agent has of the world.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct NodeEnv {
     /// Which node it is, from 0.
     pub number: usize,
     /// All that runs in the agent's name.
     pub owner: Owner,
-    /// What outlives it.
+    /// The machine, which outlives the agent.
     pub machine: Machine,
     /// Its way to servers.
     pub network: Network,
@@ -53,19 +53,19 @@ pub struct Surroundings {
     pub truth: Truth,
     /// How many servers there are.
     pub servers: usize,
-    /// What is planted.
+    /// The planted bug, if any.
     pub bug: Option<Bug>,
 }
 
 /// Starts the agent of a node.
-pub fn start(around: Surroundings) {
+pub fn start(env: NodeEnv) {
     {
-        let mut content = around.machine.content();
-        content.agent = Some(around.owner);
+        let mut content = env.machine.content();
+        content.agent = Some(env.owner);
         content.epoch += 1;
     }
-    let owner = around.owner;
-    spawn_for(owner, shell::run(around));
+    let owner = env.owner;
+    spawn_for(owner, shell::run(env));
 }
 
 /// The id of a node.
@@ -80,11 +80,11 @@ pub fn number_of(id: NodeId) -> usize {
     usize::from(id.to_bytes()[15])
 }
 
-fn identity(around: &Surroundings, instance: u64) -> AgentIdentity {
-    let boots = around.machine.content().boots;
+fn identity(env: &NodeEnv, instance: u64) -> AgentIdentity {
+    let boots = env.machine.content().boots;
     AgentIdentity {
-        node_id: node_id(around.number),
-        secret: vec![around.number as u8 + 1; 32],
+        node_id: node_id(env.number),
+        secret: vec![env.number as u8 + 1; 32],
         boot_id: format!("boot-{boots}"),
         instance: u128::from(instance).to_be_bytes(),
     }

@@ -18,26 +18,26 @@ use berth_replication::runtime::{
     engine::{AsyncRuntime, Select2},
 };
 
-use super::{DEVICES, Surroundings, habits::Habits, identity, story};
+use super::{DEVICES, NodeEnv, habits::Habits, identity, story};
 use crate::{
     bugs::Bug,
     executor::{Simulated, now_ns, random_u64, sleep_until_ns},
-    network::End,
+    network::ConnectionEnd,
 };
 
 /// Its clock shows the time since the Unix epoch.
 const BEGINNING_NS: u64 = 1_700_000_000_000_000_000;
 
 /// It has died in the middle of something.
-pub(super) struct Dead;
+pub(super) struct AgentDied;
 
 pub(super) struct Agent {
-    pub(super) around: Surroundings,
+    pub(super) env: NodeEnv,
     pub(super) identity: AgentIdentity,
     pub(super) life: Node,
     pub(super) session: AgentSession,
     groups: GroupCache,
-    pub(super) link: Option<End>,
+    pub(super) link: Option<ConnectionEnd>,
     pub(super) retry: Backoff,
     /// Servers that were dialed since one let it in, or since all had been dialed; as the real agent has it.
     pub(super) dialed: Vec<usize>,
@@ -56,12 +56,12 @@ pub(super) struct Agent {
 }
 
 /// Lives until its owner ends.
-pub async fn run(around: Surroundings) {
-    let machine = around.machine.clone();
+pub async fn run(env: NodeEnv) {
+    let machine = env.machine.clone();
     let epoch = machine.content().epoch;
     let mut agent = Agent {
-        identity: identity(&around, random_u64()),
-        life: Node::new(around.number as u64),
+        identity: identity(&env, random_u64()),
+        life: Node::new(env.number as u64),
         session: AgentSession::new(epoch, UPDATE_DELAY_NS),
         groups: GroupCache::default(),
         link: None,
@@ -74,13 +74,13 @@ pub async fn run(around: Surroundings) {
         waiting: VecDeque::new(),
         first_versions: BTreeMap::new(),
         begun_ns: now_ns(),
-        around,
+        env,
     };
     if agent.live().await.is_err() {
         let mut content = machine.content();
         (content.agent, content.dies_after) = (None, None);
         drop(content);
-        agent.around.truth.agent_died(agent.around.number);
+        agent.env.truth.agent_died(agent.env.number);
     }
 }
 
@@ -89,7 +89,7 @@ pub(super) fn clock_ns() -> u64 {
 }
 
 impl Agent {
-    async fn live(&mut self) -> Result<(), Dead> {
+    async fn live(&mut self) -> Result<(), AgentDied> {
         self.restore()?;
         loop {
             self.look_at_processes()?;
@@ -115,7 +115,7 @@ impl Agent {
     }
 
     fn deadline_ns(&self) -> u64 {
-        let content = self.around.machine.content();
+        let content = self.env.machine.content();
         let news = self.watched.iter().filter_map(|(of, told)| {
             let process = content.processes.get(of)?;
             Some(if *told { process.until_ns } else { process.from_ns })
@@ -133,18 +133,18 @@ impl Agent {
     }
 
     /// Takes up what an earlier run left.
-    fn restore(&mut self) -> Result<(), Dead> {
+    fn restore(&mut self) -> Result<(), AgentDied> {
         let (records, mut fence) = {
-            let content = self.around.machine.content();
+            let content = self.env.machine.content();
             (content.records.values().cloned().collect::<Vec<_>>(), content.fence)
         };
         let mut actions = Vec::new();
         for record in records {
             raise(&mut fence, &record);
-            if self.around.bug == Some(Bug::LosesRecords) && random_u64().is_multiple_of(3) {
+            if self.env.bug == Some(Bug::LosesRecords) && random_u64().is_multiple_of(3) {
                 continue;
             }
-            if record.forgotten && self.around.bug == Some(Bug::ForgetsTombstones) {
+            if record.forgotten && self.env.bug == Some(Bug::ForgetsTombstones) {
                 continue;
             }
             let id = AllocId::from_slice(&record.alloc_id);
@@ -158,7 +158,7 @@ impl Agent {
         self.handle(Event::Tick)
     }
 
-    pub(super) fn handle(&mut self, event: Event) -> Result<(), Dead> {
+    pub(super) fn handle(&mut self, event: Event) -> Result<(), AgentDied> {
         self.waiting.push_back(event);
         while let Some(event) = self.waiting.pop_front() {
             let mut actions = Vec::new();
@@ -168,35 +168,35 @@ impl Agent {
         Ok(())
     }
 
-    fn perform(&mut self, actions: Vec<Action>) -> Result<(), Dead> {
+    fn perform(&mut self, actions: Vec<Action>) -> Result<(), AgentDied> {
         for action in actions {
             self.live_on()?;
             match action {
                 Action::Persist(alloc) => self.persist(alloc),
                 Action::Prepare(alloc) => {
-                    self.around.machine.content().prepared.insert(alloc);
+                    self.env.machine.content().prepared.insert(alloc);
                     self.waiting.push_back(Event::Prepared(alloc));
                 }
                 Action::CleanUp(alloc) => {
-                    self.around.machine.content().prepared.remove(&alloc);
+                    self.env.machine.content().prepared.remove(&alloc);
                     self.waiting.push_back(Event::CleanedUp { alloc, left: None });
                 }
                 Action::StartTask(of) => self.start(of),
                 Action::Recover(of) => self.recover(of),
                 Action::SignalTask(of) => {
                     self.look_for_silence();
-                    let is_deserted = self.around.machine.content().deserted.contains(&of.alloc);
-                    self.around.truth.signalled(self.around.number, of, is_deserted);
-                    if self.around.bug != Some(Bug::NeverStopsTasks) {
-                        self.around.machine.stop(of);
+                    let is_deserted = self.env.machine.content().deserted.contains(&of.alloc);
+                    self.env.truth.signalled(self.env.number, of, is_deserted);
+                    if self.env.bug != Some(Bug::NeverStopsTasks) {
+                        self.env.machine.stop(of);
                     }
                 }
                 // It waits for nothing.
                 Action::CancelStart(_) => {}
                 Action::KillTask(of) => {
-                    self.around.truth.killed(self.around.number, of);
-                    if self.around.bug != Some(Bug::NeverStopsTasks) {
-                        self.around.machine.kill(of);
+                    self.env.truth.killed(self.env.number, of);
+                    if self.env.bug != Some(Bug::NeverStopsTasks) {
+                        self.env.machine.kill(of);
                     }
                 }
                 Action::Check(of) => {
@@ -207,8 +207,8 @@ impl Agent {
                 Action::Report { alloc, urgent } => self.report(alloc, urgent),
                 Action::RemoveDir(alloc) => {
                     self.forgotten(alloc);
-                    self.around.machine.content().fence = self.session.fence();
-                    self.around.machine.remove(alloc);
+                    self.env.machine.content().fence = self.session.fence();
+                    self.env.machine.remove(alloc);
                 }
             }
         }
@@ -216,10 +216,10 @@ impl Agent {
     }
 
     /// Whether it does, at this step.
-    fn live_on(&self) -> Result<(), Dead> {
-        let mut content = self.around.machine.content();
+    fn live_on(&self) -> Result<(), AgentDied> {
+        let mut content = self.env.machine.content();
         match &mut content.dies_after {
-            Some(0) => Err(Dead),
+            Some(0) => Err(AgentDied),
             Some(steps) => {
                 *steps -= 1;
                 Ok(())
@@ -233,24 +233,24 @@ impl Agent {
         let Fence { cluster, term, index } = self.session.fence();
         (record.term, record.index) = (term, index);
         record.cluster_id = cluster.map_or(Vec::new(), |cluster| cluster.0.to_vec());
-        if self.around.bug == Some(Bug::StartsBeforeItWrites) && !record.forgotten {
+        if self.env.bug == Some(Bug::StartsBeforeItWrites) && !record.forgotten {
             return;
         }
         if record.forgotten {
             self.forgotten(alloc);
         }
-        self.around.machine.content().records.insert(alloc, record);
+        self.env.machine.content().records.insert(alloc, record);
     }
 
     fn forgotten(&self, alloc: AllocId) {
-        self.around.truth.forgotten(self.around.number, berth_model::AllocId(u128::from_be_bytes(alloc.0)));
+        self.env.truth.forgotten(self.env.number, berth_model::AllocId(u128::from_be_bytes(alloc.0)));
     }
 
     fn start(&mut self, of: TaskRef) {
         let Some(alloc) = self.life.alloc(of.alloc) else { return };
-        match self.around.machine.start(of, alloc.spec()) {
+        match self.env.machine.start(of, alloc.spec()) {
             Ok(process) => {
-                self.around.truth.started(self.around.number, of, &process, &self.around.machine.content());
+                self.env.truth.started(self.env.number, of, &process, &self.env.machine.content());
                 self.watched.insert(of, false);
             }
             Err(failure) => self.waiting.push_back(Event::StartFailed(of, failure)),
@@ -258,9 +258,9 @@ impl Agent {
     }
 
     fn recover(&mut self, of: TaskRef) {
-        let process = self.around.machine.content().processes.get(&of).cloned();
+        let process = self.env.machine.content().processes.get(&of).cloned();
         let found = match process {
-            Some(_) if self.around.bug == Some(Bug::StartsTwice) => FoundTask::Nothing,
+            Some(_) if self.env.bug == Some(Bug::StartsTwice) => FoundTask::Nothing,
             Some(process) if process.from_ns <= now_ns() => {
                 self.watched.insert(of, true);
                 FoundTask::Running { started_ns: BEGINNING_NS + process.from_ns }
@@ -270,7 +270,7 @@ impl Agent {
                 self.watched.insert(of, false);
                 return;
             }
-            None if self.around.machine.was_started_before_boot(of) => FoundTask::Rebooted,
+            None if self.env.machine.was_started_before_boot(of) => FoundTask::Rebooted,
             None => FoundTask::Nothing,
         };
         self.waiting.push_back(Event::Recovered(of, found));
@@ -278,20 +278,20 @@ impl Agent {
 
     fn report(&mut self, alloc: AllocId, urgent: bool) {
         let Some(alloc) = self.life.alloc(alloc) else { return };
-        if self.around.bug == Some(Bug::LosesReports) && alloc.has_ended() && random_u64().is_multiple_of(4) {
+        if self.env.bug == Some(Bug::LosesReports) && alloc.has_ended() && random_u64().is_multiple_of(4) {
             return;
         }
         self.session.observe(alloc.id(), alloc.status(), urgent, clock_ns());
-        if self.around.bug == Some(Bug::ForgetsBeforeAcknowledged) && alloc.has_ended() {
+        if self.env.bug == Some(Bug::ForgetsBeforeAcknowledged) && alloc.has_ended() {
             let id = alloc.id();
             self.waiting.push_back(Event::Forget(id));
         }
     }
 
     /// Tells the life cycle what has become of processes.
-    fn look_at_processes(&mut self) -> Result<(), Dead> {
+    fn look_at_processes(&mut self) -> Result<(), AgentDied> {
         for of in self.watched.keys().copied().collect::<Vec<_>>() {
-            let process = self.around.machine.content().processes.get(&of).cloned();
+            let process = self.env.machine.content().processes.get(&of).cloned();
             let Some(process) = process else {
                 self.watched.remove(&of);
                 continue;
@@ -302,9 +302,9 @@ impl Agent {
             }
             if process.until_ns <= now_ns() {
                 self.watched.remove(&of);
-                self.around.truth.ended(self.around.number, of, &process);
+                self.env.truth.ended(self.env.number, of, &process);
                 let is_unseen = process.until_ns < self.begun_ns;
-                let exit = match self.around.bug {
+                let exit = match self.env.bug {
                     Some(Bug::ForgetsExitCodes) if is_unseen => Exit::default(),
                     _ => process.exit.clone(),
                 };
@@ -320,18 +320,18 @@ impl Agent {
         let specs = self.life.allocs().map(|alloc| alloc.spec());
         let stops = specs.filter(|run| run.group.stop_after_silence_ms > 0);
         let stops = stops.map(|run| (run.alloc, run.group.stop_after_silence_ms.saturating_mul(1_000_000)));
-        self.around.machine.look_for_silence(stops);
+        self.env.machine.look_for_silence(stops);
     }
 
-    pub(super) fn on_desired(&mut self, change: DesiredChange) -> Result<(), Dead> {
+    pub(super) fn on_desired(&mut self, change: DesiredChange) -> Result<(), AgentDied> {
         let told = story::desired(&change);
-        self.around.truth.tell(&format!("node {}: is to {told}", self.around.number + 1));
+        self.env.truth.log_line(&format!("node {}: is to {told}", self.env.number + 1));
         let Ok(events) = events_of(change, &mut self.groups) else {
-            self.around.truth.violated("protocol", "desired state cannot be read".to_owned());
+            self.env.truth.violated("protocol", "desired state cannot be read".to_owned());
             return Ok(());
         };
         for mut event in events {
-            match (&mut event, self.around.bug) {
+            match (&mut event, self.env.bug) {
                 (Event::Run(run), Some(Bug::StartsBeforePredecessorsEnd)) => run.after = Box::default(),
                 (Event::Run(run), Some(Bug::RunsOldVersions)) => {
                     let job = run.group.job_id.clone();

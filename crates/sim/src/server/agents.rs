@@ -10,10 +10,10 @@ use bytes::BytesMut;
 use prost::Message;
 
 use super::{Input, Server};
-use crate::{bugs::Bug, executor::random_u64, network::End};
+use crate::{bugs::Bug, executor::random_u64, network::ConnectionEnd};
 
 /// Serves a connection until it ends.
-pub async fn serve(server: Server, end: End) {
+pub async fn serve(server: Server, end: ConnectionEnd) {
     let end = Arc::new(end);
     let mut session = None;
     while let Some(bytes) = end.recv().await {
@@ -27,7 +27,7 @@ pub async fn serve(server: Server, end: End) {
         }
     }
     if let Some((session, _)) = session {
-        server.tell(Input::Event(Event::SessionClosed(session)));
+        server.enqueue(Input::Event(Event::SessionClosed(session)));
     }
 }
 
@@ -36,35 +36,35 @@ fn take_in(
     server: &Server,
     message: Up,
     session: &mut Option<(SessionId, NodeId)>,
-    end: &Arc<End>,
+    end: &Arc<ConnectionEnd>,
 ) -> Option<()> {
     match message {
         Up::Hello(hello) => {
             let mut hello = Box::new(protocol::hello(hello).ok()?);
-            hello.kept = server.kept(hello.node_id());
+            hello.checkpoint = server.checkpoint(hello.node_id());
             // Never used twice: chance does not give the same number again.
             let id = SessionId(random_u64());
             if let Some((old, _)) = session.replace((id, hello.node_id())) {
-                server.tell(Input::Event(Event::SessionClosed(old)));
+                server.enqueue(Input::Event(Event::SessionClosed(old)));
             }
-            server.tell(Input::Open { session: id, hello, end: end.clone() });
+            server.enqueue(Input::Open { session: id, hello, end: end.clone() });
         }
         Up::Heartbeat(heartbeat) => {
             let (session, mut heartbeat) = ((*session)?.0, protocol::heartbeat(&heartbeat));
-            if server.around().bug == Some(Bug::CountsHeartbeatsAsReports) {
+            if server.env().bug == Some(Bug::CountsHeartbeatsAsReports) {
                 let desired_seq = heartbeat.desired_seq;
                 let (allocs, resync_done) = (Vec::new(), false);
                 let report = Event::Observed { session, seq: 0, desired_seq, allocs, resync_done };
-                server.tell(Input::Event(report));
+                server.enqueue(Input::Event(report));
                 heartbeat.seq += 1;
             }
-            server.tell(Input::Event(Event::Heartbeat(session, heartbeat)));
+            server.enqueue(Input::Event(Event::Heartbeat(session, heartbeat)));
         }
         Up::Update(update) => update_of(server, update, (*session)?.0)?,
         Up::Changed(changed) => {
             let (session, node) = (*session)?;
             let node = protocol::node_changed(node, changed).ok()?;
-            server.tell(Input::Event(Event::NodeChanged(session, Box::new(node))));
+            server.enqueue(Input::Event(Event::NodeChanged(session, Box::new(node))));
         }
         Up::FileChunk(_)
         | Up::Answer(_)
@@ -86,6 +86,6 @@ fn update_of(server: &Server, update: Update, session: SessionId) -> Option<()> 
         allocs.push(Arc::new(protocol::observed(status, encoded).ok()?));
     }
     let Update { seq, desired_seq, resync_done, .. } = update;
-    server.tell(Input::Event(Event::Observed { session, seq, desired_seq, allocs, resync_done }));
+    server.enqueue(Input::Event(Event::Observed { session, seq, desired_seq, allocs, resync_done }));
     Some(())
 }

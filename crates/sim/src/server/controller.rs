@@ -10,8 +10,8 @@ use std::{
 };
 
 use berth_controller::{
-    Action, Answer, Controller, ControllerConfig, Event, Links, Now, Request, ServerId, SessionId, ToNode,
-    Token,
+    Action, Controller, ControllerConfig, Event, LinkCapacity, NodeMessage, Now, ProposalOutcome, Request,
+    RequestToken, ServerId, SessionId,
 };
 use berth_model::{
     AllocId, EvalId, Index, JobKey, Timestamp,
@@ -27,11 +27,11 @@ use berth_replication::runtime::{
 use berth_server::protocol::{GroupSpecs, frames};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Input, Server, View, lock, observations, proposer::Proposal, relay::Way, wire};
+use super::{Input, Server, View, lock, observations, proposer::Proposal, relay::RelayQueue, wire};
 use crate::{
     bugs::Bug,
     executor::{Simulated, now_ns, random_u64, sleep_until_ns},
-    network::End,
+    network::ConnectionEnd,
 };
 
 /// Time between two ticks, in nanoseconds.
@@ -66,32 +66,32 @@ impl WallClock {
     }
 }
 
-struct CarryOut {
+struct ActionShell {
     server: Server,
     proposals: mpsc::Sender<Proposal>,
-    waiting: BTreeMap<Token, oneshot::Sender<Answer>>,
+    waiting: BTreeMap<RequestToken, oneshot::Sender<ProposalOutcome>>,
     tokens: u64,
-    links: BTreeMap<SessionId, Arc<End>>,
+    links: BTreeMap<SessionId, Arc<ConnectionEnd>>,
     specs: GroupSpecs,
     /// Jobs that were collected last; only where a bug wants them.
     collected: Vec<JobKey>,
 }
 
-impl Links for CarryOut {
-    fn has_room(&self, session: SessionId) -> bool {
+impl LinkCapacity for ActionShell {
+    fn can_send(&self, session: SessionId) -> bool {
         self.links.get(&session).is_none_or(|end| end.has_room())
     }
 
-    fn server_has_room(&self, server: ServerId) -> bool {
-        self.way_to(server).is_none_or(Way::has_room)
+    fn can_send_to_server(&self, server: ServerId) -> bool {
+        self.relay_to(server).is_none_or(RelayQueue::has_room)
     }
 }
 
 pub async fn run(server: Server, proposals: mpsc::Sender<Proposal>, seed: u64) {
-    let own = ServerId(server.around().id);
+    let own = ServerId(server.env().id);
     let config = ControllerConfig { server: own, planning_max: 128, desired_hash, seed };
     let mut controller = Controller::new(config, server.0.claims.clone());
-    let mut carry_out = CarryOut {
+    let mut carry_out = ActionShell {
         server: server.clone(),
         proposals,
         waiting: BTreeMap::new(),
@@ -100,18 +100,18 @@ pub async fn run(server: Server, proposals: mpsc::Sender<Proposal>, seed: u64) {
         specs: GroupSpecs::default(),
         collected: Vec::new(),
     };
-    let (mut actions, mut unheard, mut has_more) = (Vec::new(), Unheard::default(), false);
+    let (mut actions, mut unheard, mut has_more) = (Vec::new(), ClockStep::default(), false);
     let mut tick_ns = now_ns();
     loop {
         if lock(&server.0.inputs).is_empty() && !has_more {
-            let came = server.0.inputs_came.notified();
+            let came = server.0.input_arrived.notified();
             let tick = sleep_until_ns(tick_ns + TICK_NS);
             match <Simulated as Runtime>::Async::select2(came, tick).await {
                 Select2::First(()) | Select2::Second(()) => {}
             }
         }
-        let mut now = server.around().clock.now();
-        if server.around().bug == Some(Bug::CountsPausesAsSilence) {
+        let mut now = server.env().clock.now();
+        if server.env().bug == Some(Bug::CountsPausesAsSilence) {
             now = unheard.go_through(now, &mut controller, &mut actions);
         }
         for _ in 0..=random_u64() % BATCH_MAX {
@@ -121,7 +121,7 @@ pub async fn run(server: Server, proposals: mpsc::Sender<Proposal>, seed: u64) {
         }
         if now_ns() >= tick_ns + TICK_NS {
             tick_ns = now_ns();
-            if server.around().bug == Some(Bug::NeverTicks) {
+            if server.env().bug == Some(Bug::NeverTicks) {
                 continue;
             }
             controller.handle(Event::Tick, now, &mut actions);
@@ -158,7 +158,8 @@ fn free_early(entry: EncodedEntry) -> EncodedEntry {
         Command::CommitPlan(plan) => Some(plan.stops.iter().map(|stop| stop.alloc)),
         _ => None,
     });
-    let end = |alloc| AllocEnd { alloc, status: ClientStatus::Complete, tasks: Vec::new(), seen_at: None };
+    let end =
+        |alloc| AllocEnd { alloc, status: ClientStatus::Complete, tasks: Vec::new(), observed_at: None };
     let ends: Vec<AllocEnd> = stopped.flatten().map(end).collect();
     if !ends.is_empty() {
         entry.commands.push(Command::EndAllocs(ends));
@@ -214,7 +215,7 @@ fn preempt_more(entry: EncodedEntry, store: &Store) -> EncodedEntry {
         let Some(first) = preempted.copied() else { continue };
         let node = store.alloc(first.alloc).and_then(|(_, row)| store.nodes().row(row.node));
         let live = node.into_iter().flat_map(|node| store.nodes().live(node));
-        let mut others = live.filter_map(|slot| store.allocs().row(slot)).filter(|row| row.is_wanted());
+        let mut others = live.filter_map(|slot| store.allocs().row(slot)).filter(|row| row.is_desired());
         let other = others.find(|row| plan.stops.iter().all(|stop| stop.alloc != row.id));
         plan.stops.extend(other.map(|row| Stop { alloc: row.id, ..first }));
     }
@@ -223,12 +224,12 @@ fn preempt_more(entry: EncodedEntry, store: &Store) -> EncodedEntry {
 
 /// Time as it is for a server that takes a pause, or a step of its clock, for silence of others.
 #[derive(Default)]
-struct Unheard {
+struct ClockStep {
     wall: Option<Timestamp>,
     ahead: Duration,
 }
 
-impl Unheard {
+impl ClockStep {
     /// Goes through all of the time that the wall clock says has passed, as if somebody could have been heard in it.
     fn go_through(&mut self, now: Now, controller: &mut Controller, actions: &mut Vec<Action>) -> Now {
         let before = self.wall.replace(now.wall).unwrap_or(now.wall);
@@ -242,9 +243,9 @@ impl Unheard {
     }
 }
 
-impl CarryOut {
-    fn way_to(&self, server: ServerId) -> Option<&Way> {
-        self.server.0.ways.get(wire::number(server.0))
+impl ActionShell {
+    fn relay_to(&self, server: ServerId) -> Option<&RelayQueue> {
+        self.server.0.relays.get(wire::number(server.0))
     }
 
     fn accept(&mut self, input: Input) -> Event {
@@ -257,7 +258,7 @@ impl CarryOut {
             }
             Input::Request { commands, reply } => {
                 self.tokens += 1;
-                let token = Token(self.tokens);
+                let token = RequestToken(self.tokens);
                 self.waiting.insert(token, reply);
                 Event::Requested(Request { token, commands: commands.into() })
             }
@@ -269,10 +270,10 @@ impl CarryOut {
     }
 
     async fn action(&mut self, action: Action) {
-        let around = self.server.around().clone();
+        let env = self.server.env().clone();
         match action {
             Action::Propose { term, entry } => {
-                let entry = match around.bug {
+                let entry = match env.bug {
                     Some(Bug::FreesRoomEarly) => free_early(entry),
                     Some(Bug::LosesRollbacks) => undo_nothing(entry),
                     Some(Bug::CollectsByOldView) => collect_old(entry, &mut self.collected),
@@ -280,30 +281,30 @@ impl CarryOut {
                     Some(Bug::WritesOverStops) => overwrite_stops(entry, &self.server.view().store),
                     _ => entry,
                 };
-                around.truth.proposed(term, entry.entry());
-                if around.bug == Some(Bug::AcknowledgesEarly)
+                env.truth.proposed(term, entry.entry());
+                if env.bug == Some(Bug::AcknowledgesEarly)
                     && let Some((_, reply)) = self.waiting.pop_first()
                 {
-                    reply.send(Answer::Committed(entry.index(), Vec::new())).ok();
+                    reply.send(ProposalOutcome::Committed(entry.index(), Vec::new())).ok();
                 }
                 // Fails only when the server is stopping.
                 self.proposals.send(Proposal { term, entry }).await.ok();
             }
             Action::Plan(asked) => {
-                lock(&self.server.0.asked).push_back(asked);
-                self.server.0.asked_came.notify_one();
+                lock(&self.server.0.requests).push_back(asked);
+                self.server.0.request_arrived.notify_one();
             }
-            Action::Judged { refused, .. } => around.truth.judged(refused.count),
+            Action::Judged { refused, .. } => env.truth.judged(refused.count),
             Action::Publish { store, observed, index, logged, seen, recovery, is_anew } => {
                 let mut seen = shown(&seen, &observed);
-                if around.bug == Some(Bug::LosesObserved) && random_u64().is_multiple_of(16) {
+                if env.bug == Some(Bug::LosesObserved) && random_u64().is_multiple_of(16) {
                     seen.pop();
                 }
                 let anew = is_anew.then(|| observations(&store, &observed));
-                around.truth.published(around.number, index, &logged, &seen, anew.as_deref());
+                env.truth.published(env.number, index, &logged, &seen, anew.as_deref());
                 let settled = store.index();
                 *lock(&self.server.0.view) = Arc::new(View { store, observed, index, recovery });
-                if around.bug != Some(Bug::KeepsOldClaims) {
+                if env.bug != Some(Bug::KeepsOldClaims) {
                     self.server.0.claims.lock().settle(settled);
                 }
             }
@@ -314,22 +315,23 @@ impl CarryOut {
             }
             Action::Send(session, message) => self.send(session, message),
             Action::Tell(server, message) => {
-                self.way_to(server).into_iter().for_each(|way| way.tell(&message))
+                self.relay_to(server).into_iter().for_each(|relay| relay.enqueue(&message))
             }
             Action::Close(session) => {
                 if let Some(end) = self.links.remove(&session) {
                     let reason = "session was replaced, or its node declared down".to_owned();
-                    let refused = ToNode::Refused { reason, retry: true };
+                    let refused = NodeMessage::Refused { reason, retry: true };
                     frames(0, refused, &mut self.specs).into_iter().for_each(|frame| drop(end.send(frame)));
                 }
             }
         }
     }
 
-    fn send(&mut self, session: SessionId, mut message: ToNode) {
+    fn send(&mut self, session: SessionId, mut message: NodeMessage) {
         let Some(end) = self.links.get(&session) else { return };
-        let is_refused = matches!(message, ToNode::Refused { .. });
-        if let (ToNode::Desired(desired), Some(Bug::LosesStops)) = (&mut message, self.server.around().bug) {
+        let is_refused = matches!(message, NodeMessage::Refused { .. });
+        if let (NodeMessage::Desired(desired), Some(Bug::LosesStops)) = (&mut message, self.server.env().bug)
+        {
             for (alloc, _) in std::mem::take(&mut desired.stop) {
                 desired.run.extend(desired.store.allocs().find(alloc));
             }

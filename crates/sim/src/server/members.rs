@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use berth_controller::{Event, Versions};
+use berth_controller::{EntryVersions, Event};
 use berth_model::Index;
 use berth_replication::Replication;
 use berth_server::{MajorityContact, OwnProgress};
@@ -28,7 +28,7 @@ const LOOK_NS: u64 = 200_000_000;
 
 /// What a server is to a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum MemberRole {
     Stranger,
     Learner,
     Voter,
@@ -41,19 +41,19 @@ pub fn member_id(log: &Replication<Simulated>, number: usize) -> Option<u64> {
 
 /// Nothing is written that one of the servers could not apply, and whoever leads nobody has no say about agents.
 pub async fn tell_versions(server: Server, replication: Replication<Simulated>) {
-    let (mut told, mut heard) = (Versions::default(), true);
+    let (mut told, mut heard) = (EntryVersions::default(), true);
     loop {
         let (entries, held_by) = replication.entries_known();
-        let now = Versions { entries, held_by };
+        let now = EntryVersions { entries, held_by };
         if now != told {
-            server.tell(Input::Event(Event::Versions(now.clone())));
+            server.enqueue(Input::Event(Event::Versions(now.clone())));
             told = now;
         }
         let cut_off = server.is_one_of_several() && (server.is_cut_off() || server.is_leader_cut_off());
         // The lack of one is repeated: who follows another leader forgets what was said of the one before.
         if cut_off || !heard {
             heard = !cut_off;
-            server.tell(Input::Event(Event::Majority { heard }));
+            server.enqueue(Input::Event(Event::Majority { heard }));
         }
         sleep_ns(LOOK_NS).await;
     }
@@ -72,7 +72,7 @@ pub async fn ping_leader(server: Server, replication: Replication<Simulated>) {
 impl Server {
     /// Whether there are others.
     pub fn is_one_of_several(&self) -> bool {
-        self.around().servers > 1
+        self.env().servers > 1
     }
 
     /// For how long this run has gone on.
@@ -93,7 +93,7 @@ impl Server {
 
     /// What another server that leads said of its contact with a majority; none when it said nothing.
     fn leaders_majority(&self) -> Option<MajorityContact> {
-        if self.around().bug == Some(Bug::IgnoresLeadersMajority) {
+        if self.env().bug == Some(Bug::IgnoresLeadersMajority) {
             return None;
         }
         let log = lock(&self.0.log).clone()?;
@@ -102,7 +102,7 @@ impl Server {
 
     /// How far this server has come with the log, and its readers with it.
     pub(super) fn progress(&self, log: &Replication<Simulated>) -> OwnProgress {
-        if self.around().bug == Some(Bug::FreshBeforeApplied) {
+        if self.env().bug == Some(Bug::FreshBeforeApplied) {
             let (log_index, newest) = (u64::MAX, Index(u64::MAX));
             return OwnProgress { log_index, applied: newest, published: newest };
         }
@@ -152,19 +152,19 @@ impl Server {
     /// This leader is to take another server out.
     pub fn remove(&self, server: usize) {
         let Some(log) = lock(&self.0.log).clone() else { return };
-        let Some(id) = member_id(&log, server).filter(|_| server != self.around().number) else { return };
+        let Some(id) = member_id(&log, server).filter(|_| server != self.env().number) else { return };
         spawn_for(self.owner(), async move { drop(log.remove(id).await) });
     }
 
     /// What a server is to the cluster; none where this one does not lead it for sure, or it is being changed.
-    pub fn standing(&self, id: u64) -> Option<Standing> {
+    pub fn standing(&self, id: u64) -> Option<MemberRole> {
         let log = lock(&self.0.log).clone()?;
         let members = log.members();
         let leads = log.is_leader() && log.majority_contact().is_some_and(|ago| ago < SURE_MAX);
         (leads && !members.changing).then(|| match members.find(id) {
-            None => Standing::Stranger,
-            Some(member) if member.voter => Standing::Voter,
-            Some(_) => Standing::Learner,
+            None => MemberRole::Stranger,
+            Some(member) if member.voter => MemberRole::Voter,
+            Some(_) => MemberRole::Learner,
         })
     }
 

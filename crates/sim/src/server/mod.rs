@@ -2,8 +2,8 @@
 //! sockets, as tasks of one owner.
 
 mod agents;
+mod checkpoint;
 mod controller;
-mod kept;
 mod members;
 mod observer;
 mod planner;
@@ -18,9 +18,9 @@ use std::{
     time::Duration,
 };
 
-use berth_controller::{Answer, Event, Hello, NodeRecovery, SessionId, ToPlan};
+use berth_controller::{Event, Hello, NodeRecovery, PlanRequest, ProposalOutcome, SessionId};
 use berth_model::{AllocId, Index, Timestamp, command::Command, observed::Observed, store::Store};
-use berth_replication::{Cluster, Config, Replication, Start, disk::Disk, peer::Peers};
+use berth_replication::{ClusterConfig, Config, Replication, Start, disk::Disk, peer::Peers};
 use berth_scheduler::Ledger;
 use berth_server::LeadersMajority;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -29,12 +29,12 @@ use crate::{
     bugs::Bug,
     executor::{Owner, Simulated, now_ns, random_u64, sleep_ns, spawn, spawn_for},
     invariants::Promises,
-    network::{End, Host, Network},
+    network::{ConnectionEnd, Host, Network},
     truth::Truth,
 };
+pub use checkpoint::CheckpointDisk;
 pub use controller::WallClock;
-pub use kept::Kept;
-pub use members::Standing;
+pub use members::MemberRole;
 use observer::LogObserver;
 
 /// Small, so that segments fill, and logs are cut.
@@ -72,13 +72,13 @@ fn observations(store: &Store, observed: &Observed) -> Vec<(AllocId, u128)> {
 /// What the controller of a server is sent.
 enum Input {
     Event(Event),
-    Request { commands: Vec<Command>, reply: oneshot::Sender<Answer> },
-    Open { session: SessionId, hello: Box<Hello>, end: Arc<End> },
+    Request { commands: Vec<Command>, reply: oneshot::Sender<ProposalOutcome> },
+    Open { session: SessionId, hello: Box<Hello>, end: Arc<ConnectionEnd> },
 }
 
 /// What a server has of the world.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct ServerEnv {
     /// Which it is, from 0.
     pub number: usize,
     /// Its id, which it has until it is set up again.
@@ -90,7 +90,7 @@ pub struct Surroundings {
     /// Its disk.
     pub disk: Arc<dyn Disk>,
     /// What it has kept of what agents reported.
-    pub kept: Kept,
+    pub checkpoint: CheckpointDisk,
     /// Its way to agents and servers.
     pub network: Network,
     /// Is informed of all that happens.
@@ -101,20 +101,20 @@ pub struct Surroundings {
     pub snapshot_entries: u64,
     /// The newest version of the log that it knows.
     pub entries: u8,
-    /// What is planted.
+    /// The planted bug, if any.
     pub bug: Option<Bug>,
 }
 
 /// One run of a server. A clone is another handle to it.
 #[derive(Clone)]
-pub struct Server(Arc<Inner>);
+pub struct Server(Arc<ServerState>);
 
-struct Inner {
-    around: Surroundings,
+struct ServerState {
+    env: ServerEnv,
     inputs: Mutex<VecDeque<Input>>,
-    inputs_came: Notify,
-    asked: Mutex<VecDeque<ToPlan>>,
-    asked_came: Notify,
+    input_arrived: Notify,
+    requests: Mutex<VecDeque<PlanRequest>>,
+    request_arrived: Notify,
     view: Mutex<Arc<View>>,
     claims: Ledger,
     /// The replicated log, once it is open.
@@ -127,10 +127,10 @@ struct Inner {
     /// Since when it is known to be of the cluster no more, and how old its state was by then.
     removed: Mutex<Option<(Duration, Duration)>>,
     /// What was kept before this run of nodes that it has not heard of since.
-    found: Mutex<kept::Reports>,
-    /// To each server.
-    ways: Vec<relay::Way>,
-    /// It serves.
+    found: Mutex<checkpoint::NodeCheckpoints>,
+    /// One for each other server.
+    relays: Vec<relay::RelayQueue>,
+    /// Whether the server answers requests.
     open: Mutex<bool>,
 }
 
@@ -140,23 +140,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Server {
     /// Starts a server; it serves once its log is open.
-    pub fn start(around: Surroundings) -> Self {
-        let owner = around.owner;
-        let ways = (0..around.servers).map(|_| relay::Way::default()).collect();
-        let found = Mutex::new(around.kept.read());
-        let server = Self(Arc::new(Inner {
-            around,
+    pub fn start(env: ServerEnv) -> Self {
+        let owner = env.owner;
+        let relays = (0..env.servers).map(|_| relay::RelayQueue::default()).collect();
+        let found = Mutex::new(env.checkpoint.read());
+        let server = Self(Arc::new(ServerState {
+            env,
             found,
             log: Mutex::new(None),
             applied: Mutex::default(),
             begun_ns: now_ns(),
             leaders_majority: LeadersMajority::default(),
             removed: Mutex::default(),
-            ways,
+            relays,
             inputs: Mutex::default(),
-            inputs_came: Notify::new(),
-            asked: Mutex::default(),
-            asked_came: Notify::new(),
+            input_arrived: Notify::new(),
+            requests: Mutex::default(),
+            request_arrived: Notify::new(),
             view: Mutex::default(),
             claims: Ledger::default(),
             open: Mutex::new(false),
@@ -167,50 +167,50 @@ impl Server {
     }
 
     async fn run(self) {
-        let Inner { around, .. } = &*self.0;
+        let ServerState { env, .. } = &*self.0;
         let config = Config {
-            server_id: around.id,
-            snapshot_entries: around.snapshot_entries,
-            entries: around.entries,
+            server_id: env.id,
+            snapshot_entries: env.snapshot_entries,
+            entries: env.entries,
             ..Config::new("/data", "sim")
         };
         let observer = Arc::new(LogObserver::new(self.clone()));
         let (proposals, entries) = mpsc::channel(64);
-        let host = Host::Server(around.number);
-        let dial = Arc::new(wire::Wire { network: around.network.clone(), own: host });
-        let peers = Peers::new(config.server_id, dial, Arc::new(write::Others(self.clone())));
-        let start = if around.servers == 1 { Start::Found } else { Start::Wait };
-        let cluster = Cluster { peers: peers.clone(), own: wire::peer(around.number), start };
-        around.network.listen(host);
+        let host = Host::Server(env.number);
+        let dial = Arc::new(wire::Wire { network: env.network.clone(), own: host });
+        let peers = Peers::new(config.server_id, dial, Arc::new(write::PeerService(self.clone())));
+        let start = if env.servers == 1 { Start::Found } else { Start::Wait };
+        let cluster = ClusterConfig { peers: peers.clone(), own: wire::peer(env.number), start };
+        env.network.listen(host);
         spawn(self.clone().listen(peers));
-        let disk = around.disk.clone();
+        let disk = env.disk.clone();
         let opened = Replication::open_in(disk, SEGMENT_BYTES, config, observer.clone(), cluster).await;
         let replication: Replication<Simulated> = match opened {
             Ok(replication) => replication,
-            Err(error) => return around.truth.server_failed(around.number, &error.to_string()),
+            Err(error) => return env.truth.server_failed(env.number, &error.to_string()),
         };
         *lock(&self.0.log) = Some(replication.clone());
         spawn(controller::run(self.clone(), proposals, random_u64()));
         spawn(proposer::run(self.clone(), replication.clone(), entries));
         (0..2).for_each(|_| spawn(planner::run(self.clone())));
-        let others = (0..around.servers).filter(|other| *other != around.number);
+        let others = (0..env.servers).filter(|other| *other != env.number);
         others.for_each(|other| spawn(relay::carry(self.clone(), replication.clone(), other)));
-        spawn(kept::look_after(self.clone()));
+        spawn(checkpoint::look_after(self.clone()));
         observer.begin();
         spawn(members::tell_versions(self.clone(), replication.clone()));
         if self.is_one_of_several() {
             spawn(members::ping_leader(self.clone(), replication.clone()));
         }
-        around.truth.server_open(around.number);
+        env.truth.server_open(env.number);
         *lock(&self.0.open) = true;
-        if around.id == wire::id(0, 0) {
+        if env.id == wire::id(0, 0) {
             self.found(&replication).await;
         }
     }
 
     /// The first server founds a cluster of all, once.
     async fn found(&self, replication: &Replication<Simulated>) {
-        let servers = 0..self.around().servers;
+        let servers = 0..self.env().servers;
         let servers: BTreeMap<_, _> =
             servers.map(|number| (wire::id(number, 0), wire::peer(number))).collect();
         while replication.members().all.is_empty() {
@@ -222,7 +222,7 @@ impl Server {
 
     /// Takes connections in, of other servers from the first moment, and of agents once it serves.
     async fn listen(self, peers: Peers<Simulated>) {
-        let Surroundings { network, number, .. } = self.around();
+        let ServerEnv { network, number, .. } = self.env();
         loop {
             let end = network.accept(Host::Server(*number)).await;
             match end.remote() {
@@ -236,23 +236,23 @@ impl Server {
         }
     }
 
-    fn around(&self) -> &Surroundings {
-        &self.0.around
+    fn env(&self) -> &ServerEnv {
+        &self.0.env
     }
 
-    fn tell(&self, input: Input) {
+    fn enqueue(&self, input: Input) {
         lock(&self.0.inputs).push_back(input);
-        self.0.inputs_came.notify_one();
+        self.0.input_arrived.notify_one();
     }
 
     /// Asks for changes; the answer may never come.
-    pub fn request(&self, commands: Vec<Command>) -> oneshot::Receiver<Answer> {
+    pub fn request(&self, commands: Vec<Command>) -> oneshot::Receiver<ProposalOutcome> {
         let (reply, answer) = oneshot::channel();
         if self.is_one_of_several() {
             let server = self.clone();
             spawn_for(self.owner(), async move { drop(reply.send(server.write(commands).await)) });
         } else {
-            self.tell(Input::Request { commands, reply });
+            self.enqueue(Input::Request { commands, reply });
         }
         answer
     }
@@ -297,7 +297,7 @@ impl Server {
 
     /// Who this run is.
     pub fn owner(&self) -> Owner {
-        self.0.around.owner
+        self.0.env.owner
     }
 
     /// Whether its log is open and it answers.
@@ -307,7 +307,7 @@ impl Server {
 
     /// What its clock shows.
     pub fn time(&self) -> Timestamp {
-        self.0.around.clock.now().wall
+        self.0.env.clock.now().wall
     }
 
     /// What readers see.

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use berth_controller::{Event, ServerId};
-use berth_model::{event::Applied, store::Store};
+use berth_model::{event::AppliedEntry, store::Store};
 use berth_replication::{Leadership, Observer};
 
 use super::{Input, Server, lock};
@@ -15,14 +15,14 @@ use crate::bugs::Bug;
 /// While the log is being opened it only keeps the latest state.
 pub struct LogObserver {
     server: Server,
-    opening: Mutex<Option<Opening>>,
+    opening: Mutex<Option<OpeningLog>>,
     /// Of the last entry that was applied.
     term: AtomicU64,
 }
 
 /// What is known while the log is being opened.
 #[derive(Default)]
-struct Opening {
+struct OpeningLog {
     store: Store,
     /// The newest term, and who leads in it.
     leader: (u64, Leadership),
@@ -30,12 +30,12 @@ struct Opening {
 
 impl LogObserver {
     pub fn new(server: Server) -> Self {
-        Self { server, opening: Mutex::new(Some(Opening::default())), term: AtomicU64::new(0) }
+        Self { server, opening: Mutex::new(Some(OpeningLog::default())), term: AtomicU64::new(0) }
     }
 
     /// The log is open: the controller takes over.
     pub fn begin(&self) {
-        let Opening { store, leader } = lock(&self.opening).take().unwrap_or_default();
+        let OpeningLog { store, leader } = lock(&self.opening).take().unwrap_or_default();
         self.tell_recovered(store);
         if leader.1 != Leadership::Unknown {
             self.tell_leader(leader);
@@ -44,11 +44,11 @@ impl LogObserver {
 
     fn tell_recovered(&self, store: Store) {
         let recovered = Event::Recovered { term: self.term.load(SeqCst), store: Box::new(store) };
-        self.server.tell(Input::Event(recovered));
+        self.server.enqueue(Input::Event(recovered));
     }
 
     fn tell_leader(&self, (term, leadership): (u64, Leadership)) {
-        self.server.tell(Input::Event(match leadership {
+        self.server.enqueue(Input::Event(match leadership {
             Leadership::Own => Event::LeadershipGained { term },
             Leadership::Other(leader) => Event::Follows { term, leader: ServerId(leader) },
             Leadership::Unknown => Event::LeadershipLost,
@@ -61,41 +61,41 @@ impl Observer for LogObserver {
         self.term.store(term, SeqCst);
     }
 
-    fn on_applied(&self, store: &Store, applied: &[Applied]) {
-        let around = self.server.around();
-        around.truth.applied(around.number, store, applied);
+    fn on_applied(&self, store: &Store, applied: &[AppliedEntry]) {
+        let env = self.server.env();
+        env.truth.applied(env.number, store, applied);
         *lock(&self.server.0.applied) = store.index();
         if let Some(opening) = lock(&self.opening).as_mut() {
             opening.store = store.clone();
             return;
         }
         let mut applied = applied.to_vec();
-        if around.bug == Some(Bug::LosesEvents) && applied.len() > 1 {
+        if env.bug == Some(Bug::LosesEvents) && applied.len() > 1 {
             applied.pop();
         }
-        if around.bug == Some(Bug::AppliesTwice) && applied.len() > 2 {
+        if env.bug == Some(Bug::AppliesTwice) && applied.len() > 2 {
             applied.extend(applied.last().cloned());
         }
         let term = self.term.load(SeqCst);
         let event = Event::Applied { term, store: Box::new(store.clone()), applied };
-        self.server.tell(Input::Event(event));
+        self.server.enqueue(Input::Event(event));
     }
 
     fn on_restored(&self, store: &Store) {
-        let around = self.server.around();
-        around.truth.restored(around.number, store);
+        let env = self.server.env();
+        env.truth.restored(env.number, store);
         *lock(&self.server.0.applied) = store.index();
         match lock(&self.opening).as_mut() {
             Some(opening) => opening.store = store.clone(),
-            None if around.bug == Some(Bug::IgnoresSnapshots) => {}
-            // The leader's snapshot takes the place of all that this server had.
+            None if env.bug == Some(Bug::IgnoresSnapshots) => {}
+            // The leader's snapshot replaces all that this server had.
             None => self.tell_recovered(store.clone()),
         }
     }
 
     fn on_leadership(&self, term: u64, leadership: Leadership) {
-        let around = self.server.around();
-        around.truth.leadership(around.number, term, leadership == Leadership::Own);
+        let env = self.server.env();
+        env.truth.leadership(env.number, term, leadership == Leadership::Own);
         match lock(&self.opening).as_mut() {
             Some(opening) => opening.leader = (term, leadership),
             None => self.tell_leader((term, leadership)),
@@ -103,7 +103,7 @@ impl Observer for LogObserver {
     }
 
     fn on_fatal(&self, reason: &str) {
-        let around = self.server.around();
-        around.truth.server_failed(around.number, reason);
+        let env = self.server.env();
+        env.truth.server_failed(env.number, reason);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_controller::{Event, ToPlan};
+use berth_controller::{Event, PlanRequest};
 use berth_scheduler::{Claim, Plan, Planner, Ticket};
 
 use super::{Input, Server, View, lock};
@@ -20,17 +20,17 @@ pub async fn run(server: Server) {
     let mut planner = Planner::default();
     let mut before = server.view();
     loop {
-        let asked = lock(&server.0.asked).pop_front();
+        let asked = lock(&server.0.requests).pop_front();
         let Some(asked) = asked else {
-            server.0.asked_came.notified().await;
+            server.0.request_arrived.notified().await;
             continue;
         };
-        if server.around().bug == Some(Bug::LosesEvaluations) && random_u64().is_multiple_of(64) {
+        if server.env().bug == Some(Bug::LosesEvaluations) && random_u64().is_multiple_of(64) {
             continue;
         }
         let (plan, ticket) = answer(&server, &mut planner, &asked, &mut before).await;
-        server.around().truth.planned();
-        server.tell(Input::Event(Event::Planned { term: asked.term, plan: Box::new(plan), ticket }));
+        server.env().truth.planned();
+        server.enqueue(Input::Event(Event::Planned { term: asked.term, plan: Box::new(plan), ticket }));
     }
 }
 
@@ -38,7 +38,7 @@ pub async fn run(server: Server) {
 async fn answer(
     server: &Server,
     planner: &mut Planner,
-    asked: &ToPlan,
+    asked: &PlanRequest,
     before: &mut Arc<View>,
 ) -> (Plan, Ticket) {
     let mut overtaken = 0;
@@ -48,7 +48,7 @@ async fn answer(
             let claims = server.0.claims.lock();
             let newest = server.view();
             let older = std::mem::replace(before, newest.clone());
-            let view = if server.around().bug == Some(Bug::PlansOnOldStates) { older } else { newest };
+            let view = if server.env().bug == Some(Bug::PlansOnOldStates) { older } else { newest };
             planner.follow(&view.store, &claims);
             view
         };
@@ -67,7 +67,7 @@ async fn answer(
 /// Claims what a plan takes; none when others have claimed it meanwhile, unless it is the `last` one that is made.
 fn claim(server: &Server, plan: &Plan, last: bool) -> Option<Ticket> {
     let mut wanted: Vec<Claim> = plan.claims().collect();
-    if server.around().bug == Some(Bug::PlansWithoutClaims) {
+    if server.env().bug == Some(Bug::PlansWithoutClaims) {
         wanted.clear();
     }
     let mut claims = server.0.claims.lock();

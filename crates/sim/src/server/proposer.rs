@@ -1,6 +1,6 @@
 //! Hands entries to the log in order, several at a time, and informs the controller of those that are not applied.
 
-use berth_controller::{Event, Fate};
+use berth_controller::{EntryFailure, Event};
 use berth_model::command::EncodedEntry;
 use berth_replication::{NotWritten, ProposeError, Replication};
 use tokio::sync::mpsc;
@@ -31,7 +31,7 @@ pub async fn run(
         let server = server.clone();
         spawn(async move {
             let denied =
-                index.0.is_multiple_of(DENIED_EACH) && server.around().bug == Some(Bug::DeniesWhatIsWritten);
+                index.0.is_multiple_of(DENIED_EACH) && server.env().bug == Some(Bug::DeniesWhatIsWritten);
             let outcome = match submitted {
                 // Said at once: once it is applied, nobody believes it any more.
                 Ok(_) if denied => Err(NotWritten::TooLarge { bytes: 0, max: 0 }.into()),
@@ -40,12 +40,12 @@ pub async fn run(
             };
             let fate = match outcome {
                 Ok(_) => return,
-                Err(ProposeError::NotWritten(reason)) => Fate::NotWritten(reason.to_string()),
-                Err(ProposeError::Unknown(reason)) => Fate::Unknown(reason.to_string()),
+                Err(ProposeError::NotWritten(reason)) => EntryFailure::NotWritten(reason.to_string()),
+                Err(ProposeError::Unknown(reason)) => EntryFailure::Unknown(reason.to_string()),
             };
-            let around = server.around();
-            around.truth.not_applied(around.number, (term, index), &fate);
-            server.tell(Input::Event(Event::NotApplied { term, index, fate }));
+            let env = server.env();
+            env.truth.not_applied(env.number, (term, index), &fate);
+            server.enqueue(Input::Event(Event::NotApplied { term, index, fate }));
         });
     }
 }

@@ -20,19 +20,19 @@ const OVERTAKEN_PER_MILLE: u64 = 4;
 
 /// The way to one server.
 #[derive(Default)]
-pub struct Way {
+pub struct RelayQueue {
     messages: Mutex<VecDeque<Bytes>>,
     came: Notify,
 }
 
-impl Way {
+impl RelayQueue {
     /// Whether a message would be on its way soon.
     pub fn has_room(&self) -> bool {
         lock(&self.messages).len() < WAITING_MAX
     }
 
     /// Sends a message, or what chance makes of it.
-    pub fn tell(&self, message: &ServerMessage) {
+    pub fn enqueue(&self, message: &ServerMessage) {
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
         let bytes = Bytes::from(bytes);
@@ -51,22 +51,22 @@ impl Way {
 
 /// Carries messages to a server, counted from 0.
 pub async fn carry(server: Server, replication: Replication<Simulated>, to: usize) {
-    let way = &server.0.ways[to];
+    let relay = &server.0.relays[to];
     loop {
         let (was_full, message) = {
-            let mut messages = lock(&way.messages);
+            let mut messages = lock(&relay.messages);
             (messages.len() == WAITING_MAX, messages.pop_front())
         };
         if was_full {
-            server.tell(Input::Event(Event::ServersHaveRoom));
+            server.enqueue(Input::Event(Event::ServersCanReceive));
         }
         let Some(message) = message else {
-            way.came.notified().await;
+            relay.came.notified().await;
             continue;
         };
         // What cannot be sent is lost.
         if let Some(id) = member_id(&replication, to) {
-            replication.peers().tell(id, &wire::address(to), &message).await.ok();
+            replication.peers().send_message(id, &wire::address(to), &message).await.ok();
         }
     }
 }
@@ -77,7 +77,7 @@ pub fn take(server: &Server, from: u64, message: &Bytes) {
         return;
     }
     match ServerMessage::decode(message) {
-        Ok(message) => server.tell(Input::Event(Event::Told(ServerId(from), Box::new(message)))),
-        Err(error) => server.around().truth.violated("protocol", format!("servers misunderstand: {error}")),
+        Ok(message) => server.enqueue(Input::Event(Event::Message(ServerId(from), Box::new(message)))),
+        Err(error) => server.env().truth.violated("protocol", format!("servers misunderstand: {error}")),
     }
 }

@@ -9,12 +9,12 @@ use std::{
 
 use berth_replication::{
     Peer,
-    peer::{Channel, Dial, PeerAddress},
+    peer::{Dial, PeerAddress, PeerChannel},
 };
 use bytes::Bytes;
 use futures_util::{Sink, future::BoxFuture, stream};
 
-use crate::network::{End, Host, Network};
+use crate::network::{ConnectionEnd, Host, Network};
 
 /// Between the ids of a server and that of the one that takes its place: more than there are servers.
 const GENERATION: u64 = 10;
@@ -43,12 +43,12 @@ pub fn address(number: usize) -> PeerAddress {
 pub struct Wire {
     /// The network.
     pub network: Network,
-    /// Who dials.
+    /// The server that dials.
     pub own: Host,
 }
 
 impl Dial for Wire {
-    fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<Channel>> {
+    fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<PeerChannel>> {
         let number = to.0.parse().map_err(|_| io::Error::other(format!("{to} is no server")));
         let dialed = number.and_then(|number| self.network.dial(self.own, Host::Server(number)));
         Box::pin(std::future::ready(dialed.map(channel)))
@@ -56,19 +56,19 @@ impl Dial for Wire {
 }
 
 /// A connection as the replicated log uses it.
-pub fn channel(end: End) -> Channel {
+pub fn channel(end: ConnectionEnd) -> PeerChannel {
     let end = Arc::new(end);
     let incoming = stream::unfold(end.clone(), |end| async move {
         let frame = end.recv().await?;
         Some((Ok(frame), end))
     });
-    Channel::new(Outgoing(end), incoming)
+    PeerChannel::new(OutgoingFrames(end), incoming)
 }
 
 /// Sends at once: what is on its way is bounded by the network.
-struct Outgoing(Arc<End>);
+struct OutgoingFrames(Arc<ConnectionEnd>);
 
-impl Sink<Bytes> for Outgoing {
+impl Sink<Bytes> for OutgoingFrames {
     type Error = io::Error;
 
     fn poll_ready(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use berth_controller::{Answer, Event, ServerId};
+use berth_controller::{Event, ProposalOutcome, ServerId};
 use berth_model::{
     Index, Timestamp,
     command::{Command, Entry},
 };
 use berth_replication::{
     Replication,
-    peer::{From, RequestError, Service},
+    peer::{PeerIdentity, RequestError, Service},
 };
 use berth_server::LeaderReport;
 use bytes::Bytes;
@@ -44,10 +44,10 @@ const NOT_WRITTEN: u8 = 2;
 const UNKNOWN: u8 = 3;
 
 /// Answers other servers.
-pub struct Others(pub Server);
+pub struct PeerService(pub Server);
 
-impl Service for Others {
-    fn request(&self, from: From, request: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
+impl Service for PeerService {
+    fn request(&self, from: PeerIdentity, request: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
         let server = self.0.clone();
         Box::pin(async move {
             if !server.is_open() {
@@ -66,19 +66,20 @@ impl Service for Others {
         })
     }
 
-    fn message(&self, from: From, message: Bytes) {
+    fn message(&self, from: PeerIdentity, message: Bytes) {
         relay::take(&self.0, from.server, &message);
     }
 }
 
-fn encode(answer: Answer) -> Bytes {
+fn encode(answer: ProposalOutcome) -> Bytes {
     match answer {
-        Answer::Committed(index, _) => numbers(DONE, &[index.0]),
-        Answer::NoLeader => vec![NOT_LEADER].into(),
-        Answer::Unknown(_) => vec![UNKNOWN].into(),
-        Answer::NotWritten(_) | Answer::Busy(_) | Answer::TooLarge(_) | Answer::TooNew(_) => {
-            vec![NOT_WRITTEN].into()
-        }
+        ProposalOutcome::Committed(index, _) => numbers(DONE, &[index.0]),
+        ProposalOutcome::NoLeader => vec![NOT_LEADER].into(),
+        ProposalOutcome::Unknown(_) => vec![UNKNOWN].into(),
+        ProposalOutcome::NotWritten(_)
+        | ProposalOutcome::Busy(_)
+        | ProposalOutcome::TooLarge(_)
+        | ProposalOutcome::TooNew(_) => vec![NOT_WRITTEN].into(),
     }
 }
 
@@ -99,14 +100,14 @@ fn number(bytes: &[u8], nth: usize) -> u64 {
 
 impl Server {
     /// Proposes commands to this server's own controller.
-    async fn write_here(&self, commands: Vec<Command>) -> Answer {
+    async fn write_here(&self, commands: Vec<Command>) -> ProposalOutcome {
         let (reply, answer) = oneshot::channel();
-        self.tell(Input::Request { commands, reply });
-        answer.await.unwrap_or(Answer::Unknown("the server has ended".to_owned()))
+        self.enqueue(Input::Request { commands, reply });
+        answer.await.unwrap_or(ProposalOutcome::Unknown("the server has ended".to_owned()))
     }
 
     /// Makes a change, wherever the leader is. While servers elect one, it waits.
-    pub(super) async fn write(&self, commands: Vec<Command>) -> Answer {
+    pub(super) async fn write(&self, commands: Vec<Command>) -> ProposalOutcome {
         let deadline_ns = now_ns() + LEADER_NS;
         loop {
             let answer = if self.leads() {
@@ -115,7 +116,7 @@ impl Server {
                 self.write_there(commands.clone()).await
             };
             match answer {
-                Answer::NoLeader if now_ns() < deadline_ns => sleep_ns(LOOK_NS).await,
+                ProposalOutcome::NoLeader if now_ns() < deadline_ns => sleep_ns(LOOK_NS).await,
                 answer => return answer,
             }
         }
@@ -133,21 +134,21 @@ impl Server {
     }
 
     /// Hands commands to whoever leads.
-    async fn write_there(&self, commands: Vec<Command>) -> Answer {
+    async fn write_there(&self, commands: Vec<Command>) -> ProposalOutcome {
         let mut request = vec![WRITE];
         request.extend(Entry::new(Index::default(), Timestamp::default(), commands).encode());
         let answer = match self.ask_leader(&request).await {
             Ok(answer) => answer,
-            Err(RequestError::Unknown(why)) if self.around().bug != Some(Bug::ForwardsAgain) => {
-                return Answer::Unknown(why);
+            Err(RequestError::Unknown(why)) if self.env().bug != Some(Bug::ForwardsAgain) => {
+                return ProposalOutcome::Unknown(why);
             }
-            Err(_) => return Answer::NoLeader,
+            Err(_) => return ProposalOutcome::NoLeader,
         };
         match answer.first() {
-            Some(&DONE) => Answer::Committed(Index(number(&answer, 0)), Vec::new()),
-            Some(&NOT_LEADER) => Answer::NoLeader,
-            Some(&NOT_WRITTEN) => Answer::NotWritten("the leader has refused it".to_owned()),
-            _ => Answer::Unknown("the leader does not know".to_owned()),
+            Some(&DONE) => ProposalOutcome::Committed(Index(number(&answer, 0)), Vec::new()),
+            Some(&NOT_LEADER) => ProposalOutcome::NoLeader,
+            Some(&NOT_WRITTEN) => ProposalOutcome::NotWritten("the leader has refused it".to_owned()),
+            _ => ProposalOutcome::Unknown("the leader does not know".to_owned()),
         }
     }
 
@@ -170,7 +171,7 @@ impl Server {
         let answer = LeaderReport { leader, term, ago_ms, log_index };
         self.0.leaders_majority.set(answer, asked_at, self.progress(&log));
         if answer.hears_majority() {
-            self.tell(Input::Event(Event::LeaderAnswered { term, leader: ServerId(leader) }));
+            self.enqueue(Input::Event(Event::LeaderAnswered { term, leader: ServerId(leader) }));
         }
         if term >= log.term() {
             let mut removed = lock(&self.0.removed);
@@ -179,7 +180,7 @@ impl Server {
         }
         // A state is never called fresh too early as easily as now: the leader's word has come, what it has written may not have.
         if self.view().index > Index::default() {
-            self.around().truth.read_stale(self.view().index, self.age());
+            self.env().truth.read_stale(self.view().index, self.age());
         }
     }
 
@@ -192,7 +193,7 @@ impl Server {
 
     /// Waits until what this server shows holds all that was acknowledged before, by any server; false when that cannot be.
     pub async fn fresh(&self) -> bool {
-        if self.around().bug == Some(Bug::ReadsWithoutAsking) {
+        if self.env().bug == Some(Bug::ReadsWithoutAsking) {
             return true;
         }
         let Some(log) = lock(&self.0.log).clone() else { return false };

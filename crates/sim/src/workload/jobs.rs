@@ -6,8 +6,8 @@ use berth_model::{
     JobKey,
     device::DeviceAsk,
     job::{
-        Disconnect, Group, HealthCheck, Job, JobType, Kept, Migrate, Network, Periodic, Port, Reconcile,
-        Task, TaskResources, Update,
+        Disconnect, Group, HealthCheck, IgnoredSettings, Job, JobType, Migrate, Network, Periodic, Port,
+        Reconcile, Task, TaskResources, Update,
     },
     value::Value,
 };
@@ -126,7 +126,7 @@ fn silent(random: &mut Random, group: Group) -> Group {
     let span = ms(random, 3_000, 40_000);
     if random.percent(25) {
         let name = *random.pick(&["MaxClientDisconnect", "StopAfterClientDisconnect"]);
-        let kept = Kept::from([(name.to_owned(), Value::Int(span.as_nanos() as i64))]);
+        let kept = IgnoredSettings::from([(name.to_owned(), Value::Int(span.as_nanos() as i64))]);
         return Group { kept, ..group };
     }
     let stops = random.percent(30);

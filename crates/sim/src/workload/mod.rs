@@ -5,7 +5,7 @@ mod operators;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use berth_controller::Answer;
+use berth_controller::ProposalOutcome;
 use berth_model::{
     EvalId, Index, JobKey, Timestamp,
     command::{Command, DeregisterJob, RegisterJob, RunJob, ScaleJob, SetSchedulerConfig},
@@ -25,7 +25,7 @@ use berth_replication::runtime::{
 use crate::{
     executor::{Simulated, now_ns, sleep_ns},
     node::DEVICE,
-    operations::{Asks, Outcome},
+    operations::{JobRequest, RequestOutcome},
     random::Random,
     server::Server,
     servers::Servers,
@@ -59,13 +59,13 @@ fn preempting(batch_on_batch: bool) -> Command {
     Command::SetSchedulerConfig(Box::new(SetSchedulerConfig { config, only_if: None }))
 }
 
-/// One person.
+/// One simulated client of the API.
 pub struct Client {
     /// Which, from 0.
     pub number: u64,
-    /// What it draws.
+    /// Source of its random choices.
     pub random: Random,
-    /// Whom it asks.
+    /// Servers that it sends requests to.
     pub servers: Servers,
     /// Gets the answer that it was given.
     pub truth: Truth,
@@ -82,7 +82,7 @@ impl Client {
         if self.number == 0 {
             self.found(&mut ids).await;
         }
-        while now_ns() < self.until_ns || self.is_wanted() {
+        while now_ns() < self.until_ns || self.is_desired() {
             let pause_ns = self.random.within(PAUSE_NS);
             sleep_ns(pause_ns).await;
             let eval = EvalId(ids.mint());
@@ -103,7 +103,7 @@ impl Client {
     }
 
     /// Whether too little was written so far: people ask on for a while.
-    fn is_wanted(&self) -> bool {
+    fn is_desired(&self) -> bool {
         now_ns() < self.until_ns + LONGER_NS && self.truth.facts().has_too_few_commands()
     }
 
@@ -124,7 +124,7 @@ impl Client {
                 sleep_ns(100_000_000).await;
                 let Some(server) = self.servers.open(&mut self.random) else { continue };
                 let eval = EvalId(ids.mint());
-                if let Outcome::Committed(_) =
+                if let RequestOutcome::Committed(_) =
                     self.ask(&server, eval, String::new(), vec![command.clone()]).await
                 {
                     break;
@@ -221,7 +221,7 @@ impl Client {
         let view = server.view();
         let row = view.store.job(key)?;
         let allocs = view.store.jobs().allocs(row).filter_map(|slot| view.store.allocs().row(slot));
-        let allocs: Vec<_> = allocs.filter(|alloc| alloc.is_wanted()).map(|alloc| alloc.id).collect();
+        let allocs: Vec<_> = allocs.filter(|alloc| alloc.is_desired()).map(|alloc| alloc.id).collect();
         if allocs.is_empty() {
             return None;
         }
@@ -240,20 +240,28 @@ impl Client {
         Some((what, vec![Command::RunJob(Box::new(run))]))
     }
 
-    async fn ask(&mut self, server: &Server, eval: EvalId, what: String, commands: Vec<Command>) -> Outcome {
-        let number = self.truth.facts().operations.begin(eval, what, Asks::of(&commands));
+    async fn ask(
+        &mut self,
+        server: &Server,
+        eval: EvalId,
+        what: String,
+        commands: Vec<Command>,
+    ) -> RequestOutcome {
+        let number = self.truth.facts().operations.begin(eval, what, JobRequest::of(&commands));
         let answer = server.request(commands);
         let answer = <Simulated as Runtime>::Async::select2(answer, sleep_ns(PATIENCE_NS)).await;
         let outcome = match answer {
-            Select2::First(Ok(Answer::Committed(index, _))) => Outcome::Committed(index),
+            Select2::First(Ok(ProposalOutcome::Committed(index, _))) => RequestOutcome::Committed(index),
             Select2::First(Ok(
-                Answer::NotWritten(_)
-                | Answer::Busy(_)
-                | Answer::TooLarge(_)
-                | Answer::TooNew(_)
-                | Answer::NoLeader,
-            )) => Outcome::NotWritten,
-            Select2::First(Ok(Answer::Unknown(_)) | Err(_)) | Select2::Second(()) => Outcome::Unknown,
+                ProposalOutcome::NotWritten(_)
+                | ProposalOutcome::Busy(_)
+                | ProposalOutcome::TooLarge(_)
+                | ProposalOutcome::TooNew(_)
+                | ProposalOutcome::NoLeader,
+            )) => RequestOutcome::NotWritten,
+            Select2::First(Ok(ProposalOutcome::Unknown(_)) | Err(_)) | Select2::Second(()) => {
+                RequestOutcome::Unknown
+            }
         };
         self.truth.answered(number, outcome.clone());
         outcome

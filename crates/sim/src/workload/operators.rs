@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use berth_controller::Answer;
+use berth_controller::ProposalOutcome;
 use berth_model::{
     EvalId, JobKey, NodeId,
     command::{Command, DrainNode, NewDrain, RegisterJob, RestorePart},
@@ -51,7 +51,7 @@ impl Client {
             NewDrain {
                 deadline: within.map(|within| server.time().after(within)),
                 ignore_system: self.random.percent(30),
-                asked_ns: within.map_or(0, |within| within.as_nanos() as i64),
+                requested_ns: within.map_or(0, |within| within.as_nanos() as i64),
             }
         });
         let eligible = drain.is_none() && self.random.percent(80);
@@ -115,7 +115,7 @@ impl Client {
     }
 }
 
-/// An operator: saves the state, and puts it in the place of another one later.
+/// An operator: saves the state, and puts it in place of another one later.
 pub async fn restore(mut random: Random, servers: Servers, truth: Truth, save_ns: u64, restore_ns: u64) {
     sleep_ns(save_ns).await;
     let Some(server) = servers.open(&mut random) else { return };
@@ -128,14 +128,14 @@ pub async fn restore(mut random: Random, servers: Servers, truth: Truth, save_ns
     let mut bytes = Vec::new();
     snapshot::write_records(&saved.store, &mut bytes).expect("memory does not fail");
     let granted = saved.store.granted().max(saved.store.index());
-    truth.tell(&format!("an operator restores the state of index {}", saved.index));
+    truth.log_line(&format!("an operator restores the state of index {}", saved.index));
     truth.count("restores");
     let size = bytes.len() / 2 + 1;
     for (number, part) in bytes.chunks(size).enumerate() {
         let part = RestorePart { number: number as u32, bytes: part.to_vec(), granted, revives_tokens: None };
         let answer = server.request(vec![Command::RestorePart(part)]);
         let answer = <Simulated as Runtime>::Async::select2(answer, sleep_ns(PATIENCE_NS)).await;
-        if !matches!(answer, Select2::First(Ok(Answer::Committed(..)))) {
+        if !matches!(answer, Select2::First(Ok(ProposalOutcome::Committed(..)))) {
             return;
         }
     }

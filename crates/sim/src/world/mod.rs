@@ -11,7 +11,7 @@ use std::{
 
 use berth_model::Index;
 
-use self::servers::Machines;
+use self::servers::ServerMachines;
 use crate::{
     bugs::Bug,
     executor::{self, Owner, WORLD, now_ns, spawn_for},
@@ -48,7 +48,7 @@ const NODES_LARGE: Range<u64> = 20..201;
 const CLIENTS: u64 = 8;
 /// Simulations that are large, in percent.
 const LARGE_PERCENT: u64 = 5;
-/// Simulations in which an operator puts an older state in the place of the present one, in percent.
+/// Simulations in which an operator puts an older state in place of the present one, in percent.
 const RESTORES_PERCENT: u64 = 20;
 /// Simulations in which servers begin with the version of the log before the newest, in percent.
 const UPGRADES_PERCENT: u64 = 30;
@@ -59,18 +59,18 @@ const BUSY_SECONDS: u32 = 20;
 /// Polls of tasks without time passing; more means that something turns in circles.
 const POLLS_MAX: u64 = 3_000_000;
 
-/// Which simulation.
+/// Parameters of one simulation.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// All follows from it.
     pub seed: u64,
     /// How many servers.
     pub servers: usize,
-    /// What is planted.
+    /// The planted bug, if any.
     pub bug: Option<Bug>,
     /// Faults, counted from 0, that are left out.
     pub without: BTreeSet<usize>,
-    /// From when on the story tells of each entry that is proposed, in nanoseconds.
+    /// From when on the story lists each entry that is proposed, in nanoseconds.
     pub entries_from_ns: u64,
 }
 
@@ -101,7 +101,7 @@ pub struct Report {
 }
 
 /// Something that the world does at a time.
-enum Due {
+enum TimedEvent {
     Fault(usize),
     StartServer(usize),
     StartAgent(usize),
@@ -118,7 +118,7 @@ enum Due {
 
 /// When the parts of a simulation end, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
-struct Ends {
+struct SimulationEnds {
     /// Faults.
     faults_ns: u64,
     /// People's work, unless too little was written.
@@ -127,7 +127,7 @@ struct Ends {
     rest_ns: u64,
 }
 
-impl Ends {
+impl SimulationEnds {
     /// Those of a simulation in which that goes wrong: people work on after an outage.
     fn of(plan: &[(u64, Fault)]) -> Self {
         let outages = plan.iter().filter_map(|(at_ns, fault)| fault.outage_until_ns(*at_ns));
@@ -137,19 +137,19 @@ impl Ends {
     }
 }
 
-struct World {
+struct Simulation {
     random: Random,
     network: Network,
     truth: Truth,
     servers: Servers,
-    machines: Machines,
+    machines: ServerMachines,
     undisturbed: Undisturbed,
     nodes: Nodes,
     plan: Vec<(u64, Fault)>,
     without: BTreeSet<usize>,
-    due: BTreeMap<(u64, u64), Due>,
+    due: BTreeMap<(u64, u64), TimedEvent>,
     dues: u64,
-    ends: Ends,
+    ends: SimulationEnds,
     faults_ended: bool,
     settled: bool,
     /// Since when everything is as it should be, whenever that was looked at.
@@ -179,10 +179,10 @@ pub fn run(settings: &Settings) -> Report {
         plan.extend(faults::upgrades(&mut random.fork(4), settings.servers));
         plan.sort_by_key(|(at_ns, _)| *at_ns);
     }
-    let ends = Ends::of(&plan);
+    let ends = SimulationEnds::of(&plan);
     let servers = Servers::new(settings.servers);
-    let mut world = World {
-        machines: Machines::new(settings, is_upgraded, &mut random, &network, &truth),
+    let mut world = Simulation {
+        machines: ServerMachines::new(settings, is_upgraded, &mut random, &network, &truth),
         nodes: Nodes::new(nodes, settings, &network, &truth),
         undisturbed: Undisturbed::default(),
         random,
@@ -209,32 +209,32 @@ pub fn run(settings: &Settings) -> Report {
     world.report()
 }
 
-impl World {
-    fn at(&mut self, at_ns: u64, due: Due) {
+impl Simulation {
+    fn at(&mut self, at_ns: u64, due: TimedEvent) {
         self.dues += 1;
         self.due.insert((at_ns, self.dues), due);
     }
 
-    fn after(&mut self, for_ns: u64, due: Due) {
+    fn after(&mut self, for_ns: u64, due: TimedEvent) {
         self.at(now_ns() + for_ns, due);
     }
 
     /// Nothing arrives in these directions for a while.
     fn block(&mut self, directions: Vec<Direction>, for_ns: u64) {
         self.network.block(&directions);
-        self.after(for_ns, Due::Unblock(directions));
+        self.after(for_ns, TimedEvent::Unblock(directions));
     }
 
     fn begin(&mut self) {
-        (0..self.machines.len()).for_each(|server| self.at(0, Due::StartServer(server)));
-        (0..self.nodes.len()).for_each(|node| self.at(0, Due::StartAgent(node)));
+        (0..self.machines.len()).for_each(|server| self.at(0, TimedEvent::StartServer(server)));
+        (0..self.nodes.len()).for_each(|node| self.at(0, TimedEvent::StartAgent(node)));
         for number in 0..self.plan.len() {
             if !self.without.contains(&number) {
-                self.at(self.plan[number].0, Due::Fault(number));
+                self.at(self.plan[number].0, TimedEvent::Fault(number));
             }
         }
-        self.at(self.ends.faults_ns, Due::EndFaults);
-        self.at(self.ends.work_ns, Due::AtRest);
+        self.at(self.ends.faults_ns, TimedEvent::EndFaults);
+        self.at(self.ends.work_ns, TimedEvent::AtRest);
         for number in 0..CLIENTS {
             let client = Client {
                 number,
@@ -296,23 +296,23 @@ impl World {
         !violated
     }
 
-    fn perform(&mut self, due: Due) {
+    fn perform(&mut self, due: TimedEvent) {
         match due {
-            Due::Fault(number) => self.fault(self.plan[number].1),
-            Due::StartServer(server) => self.start_server(server),
-            Due::StartAgent(node) => self.start_agent(node),
-            Due::Resume(owner) => executor::resume(owner),
-            Due::Calm(server) => self.calm(server),
-            Due::TakeIn(server) => self.take_in(server),
-            Due::Unblock(directions) => self.network.unblock(&directions),
-            Due::EndFaults => self.end_faults(),
-            Due::EndOutage => self.end_outage(),
-            Due::AtRest => self.at_rest(),
+            TimedEvent::Fault(number) => self.fault(self.plan[number].1),
+            TimedEvent::StartServer(server) => self.start_server(server),
+            TimedEvent::StartAgent(node) => self.start_agent(node),
+            TimedEvent::Resume(owner) => executor::resume(owner),
+            TimedEvent::Calm(server) => self.calm(server),
+            TimedEvent::TakeIn(server) => self.take_in(server),
+            TimedEvent::Unblock(directions) => self.network.unblock(&directions),
+            TimedEvent::EndFaults => self.end_faults(),
+            TimedEvent::EndOutage => self.end_outage(),
+            TimedEvent::AtRest => self.at_rest(),
         }
     }
 
     fn fault(&mut self, fault: Fault) {
-        self.truth.tell(&format!("FAULT {fault}"));
+        self.truth.log_line(&format!("FAULT {fault}"));
         self.truth.count(fault.kind());
         self.truth.count("faults");
         self.hinder(&fault);
@@ -324,7 +324,7 @@ impl World {
 
     /// Everything works from now on.
     fn end_faults(&mut self) {
-        self.truth.tell("faults end");
+        self.truth.log_line("faults end");
         self.faults_ended = true;
         (0..self.machines.len()).for_each(|server| self.calm(server));
         self.upgrade_those_left();
@@ -337,7 +337,7 @@ impl World {
     fn at_rest(&mut self) {
         if now_ns() < self.ends.work_ns + workload::LONGER_NS && self.truth.facts().has_too_few_commands() {
             self.work_end_ns = now_ns();
-            return self.after(LOOK_NS, Due::AtRest);
+            return self.after(LOOK_NS, TimedEvent::AtRest);
         }
         let machines: Vec<Machine> = self.nodes.machines();
         let goes_on = self.deployments_go_on();
@@ -348,9 +348,9 @@ impl World {
         let result = result.and_then(|()| self.servers_at_rest());
         self.settled_at_ns = result.is_ok().then(|| self.settled_at_ns.unwrap_or(now_ns()));
         match result {
-            _ if now_ns() < self.ends.rest_ns => self.after(LOOK_NS, Due::AtRest),
+            _ if now_ns() < self.ends.rest_ns => self.after(LOOK_NS, TimedEvent::AtRest),
             Ok(()) => {
-                self.truth.tell("everything is as it should be");
+                self.truth.log_line("everything is as it should be");
                 self.settled = true;
             }
             Err(_) if self.makes_work() => {
@@ -359,7 +359,7 @@ impl World {
             }
             // While deployments make steps there is always something that is under way.
             Err(_) if goes_on || now_ns() < self.work_end_ns + SETTLE_NS => {
-                self.after(LOOK_NS, Due::AtRest);
+                self.after(LOOK_NS, TimedEvent::AtRest);
             }
             Err((rule, what)) => self.truth.violated(rule, what),
         }

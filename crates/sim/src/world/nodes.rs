@@ -3,14 +3,14 @@
 use berth_api::agent::AllocId;
 use berth_model::alloc::ClientStatus;
 
-use super::{Due, Settings, World};
+use super::{Settings, Simulation, TimedEvent};
 use crate::{
     bugs::Bug,
     executor::{self, Owner, now_ns},
     faults::Fault,
-    invariants::Check,
+    invariants::CheckResult,
     network::{Host, Network},
-    node::{self, Machine, Surroundings},
+    node::{self, Machine, NodeEnv},
     server::View,
     truth::Truth,
 };
@@ -56,14 +56,14 @@ impl Nodes {
     }
 }
 
-impl World {
+impl Simulation {
     pub(super) fn start_agent(&mut self, number: usize) {
         let nodes = &mut self.nodes;
         if nodes.machines[number].content().agent.is_some() {
             return;
         }
         nodes.owners += 1;
-        let around = Surroundings {
+        let env = NodeEnv {
             number,
             owner: Owner(nodes.owners),
             machine: nodes.machines[number].clone(),
@@ -72,8 +72,8 @@ impl World {
             servers: nodes.servers,
             bug: nodes.bug,
         };
-        self.truth.tell(&format!("node {}: its agent is started", number + 1));
-        node::start(around);
+        self.truth.log_line(&format!("node {}: its agent is started", number + 1));
+        node::start(env);
     }
 
     /// An agent has died by itself, as it was meant to.
@@ -82,7 +82,7 @@ impl World {
         self.die_with_agent(number);
         let down_ns = std::mem::replace(&mut self.nodes.down_ns[number], RESTART_NS);
         self.node_hindered(number, down_ns);
-        self.after(down_ns, Due::StartAgent(number));
+        self.after(down_ns, TimedEvent::StartAgent(number));
     }
 
     /// Something keeps the agent of a node from its servers for a while.
@@ -114,7 +114,7 @@ impl World {
     fn kill_agent(&mut self, number: usize, down_ns: u64) {
         if self.end_agent(number) {
             self.die_with_agent(number);
-            self.after(down_ns, Due::StartAgent(number));
+            self.after(down_ns, TimedEvent::StartAgent(number));
         }
     }
 
@@ -138,14 +138,14 @@ impl World {
                 if let Some(owner) = owner {
                     executor::pause(owner);
                     self.nodes.paused.push(owner);
-                    self.after(for_ns, Due::Resume(owner));
+                    self.after(for_ns, TimedEvent::Resume(owner));
                 }
             }
             Fault::Reboot { node, down_ns } => {
                 self.end_agent(node);
                 self.nodes.machines[node].reboot();
                 self.truth.rebooted(node);
-                self.after(down_ns, Due::StartAgent(node));
+                self.after(down_ns, TimedEvent::StartAgent(node));
             }
             Fault::CutLinks { node } => self.network.cut(Host::Node(node)),
             Fault::Partition { node, up, down, for_ns } => {
@@ -168,13 +168,13 @@ impl World {
             let dead = content.agent.is_none();
             drop(content);
             if dead {
-                self.after(RESTART_NS, Due::StartAgent(number));
+                self.after(RESTART_NS, TimedEvent::StartAgent(number));
             }
         }
     }
 
     /// What a server shows of allocations is what their machines do.
-    pub(super) fn observed_at_rest(&self, server: usize, view: &View) -> Check {
+    pub(super) fn observed_at_rest(&self, server: usize, view: &View) -> CheckResult {
         for (slot, row) in view.store.allocs().iter().filter(|(_, row)| !row.is_terminal()) {
             let seen = view.observed.get(slot, row.id).map(|observation| observation.alloc.status);
             let number = view.store.nodes().row(row.node).map(|node| node::number_of(node.id));

@@ -8,16 +8,16 @@ use std::{
 use berth_model::command::ENTRY_VERSION;
 use berth_replication::disk::memory::MemoryDisk;
 
-use super::{Due, Settings, World};
+use super::{Settings, Simulation, TimedEvent};
 use crate::{
     bugs::Bug,
     disk::SimDisk,
-    executor::{self, Owner, PACE, Pace, now_ns},
+    executor::{self, DiskPace, Owner, PACE, now_ns},
     faults::{Fault, POWER_NS},
-    invariants::{Check, r04_confirmed},
+    invariants::{CheckResult, r04_confirmed},
     network::{Host, Network},
     random::Random,
-    server::{Kept, Server, Standing, Surroundings, WallClock, wire},
+    server::{CheckpointDisk, MemberRole, Server, ServerEnv, WallClock, wire},
     truth::Truth,
 };
 
@@ -31,40 +31,40 @@ const OLDER: u8 = ENTRY_VERSION - 1;
 const TOO_OLD: &str = "start the newer version again";
 
 /// All of them.
-pub struct Machines {
-    all: Vec<Machine>,
+pub struct ServerMachines {
+    all: Vec<ServerMachine>,
     network: Network,
     truth: Truth,
     bug: Option<Bug>,
     owners: u64,
 }
 
-struct Machine {
+struct ServerMachine {
     /// How often it was set up again.
     generation: u64,
     /// No membership has named it yet since then.
     is_new: bool,
     disk: Arc<SimDisk>,
-    kept: Kept,
+    checkpoint: CheckpointDisk,
     clock: WallClock,
     snapshot_entries: u64,
     /// The newest version of the log that its program knows.
     entries: u8,
     /// A fault that ends the present run is on its way: why a server that fails is no surprise.
-    doomed: Option<Doom>,
+    doomed: Option<PlannedEnd>,
     /// What was changed on its disk, to be put right when it is found.
-    flipped: Option<Flipped>,
+    flipped: Option<FlippedByte>,
 }
 
 /// A byte that was changed.
-struct Flipped {
+struct FlippedByte {
     path: PathBuf,
     at: usize,
     was: u8,
     is: u8,
 }
 
-impl Flipped {
+impl FlippedByte {
     /// Changes a bit of a file; none where the file has none.
     fn flip(disk: &MemoryDisk, path: PathBuf, bit: u64) -> Option<Self> {
         let mut changed = None;
@@ -93,11 +93,11 @@ impl Flipped {
 }
 
 #[derive(Clone, Copy)]
-struct Doom {
+struct PlannedEnd {
     down_ns: u64,
 }
 
-impl Machines {
+impl ServerMachines {
     pub fn new(
         settings: &Settings,
         is_upgraded: bool,
@@ -107,11 +107,11 @@ impl Machines {
     ) -> Self {
         // What is wrong with the installation of snapshots shows where there are many.
         let entries = if settings.bug == Some(Bug::IgnoresSnapshots) { 2..10 } else { 20..400 };
-        let machine = |_| Machine {
+        let machine = |_| ServerMachine {
             generation: 0,
             is_new: false,
             disk: Arc::new(SimDisk::new(settings.bug)),
-            kept: Kept::default(),
+            checkpoint: CheckpointDisk::default(),
             clock: WallClock::default(),
             snapshot_entries: random.within(entries.clone()),
             entries: if is_upgraded { OLDER } else { ENTRY_VERSION },
@@ -127,26 +127,26 @@ impl Machines {
     }
 }
 
-impl World {
+impl Simulation {
     pub(super) fn start_server(&mut self, number: usize) {
         if self.servers.all()[number].is_some() {
             return;
         }
         if now_ns() < self.outage_until_ns {
-            return self.at(self.outage_until_ns, Due::StartServer(number));
+            return self.at(self.outage_until_ns, TimedEvent::StartServer(number));
         }
         let machines = &mut self.machines;
         machines.owners += 1;
         let owner = Owner(machines.owners << 16);
         let machine = &machines.all[number];
-        self.truth.tell(&format!("server {} is started", number + 1));
-        let around = Surroundings {
+        self.truth.log_line(&format!("server {} is started", number + 1));
+        let env = ServerEnv {
             number,
             id: wire::id(number, machine.generation),
             servers: machines.all.len(),
             owner,
             disk: machine.disk.clone(),
-            kept: machine.kept.clone(),
+            checkpoint: machine.checkpoint.clone(),
             network: machines.network.clone(),
             truth: machines.truth.clone(),
             clock: machine.clock.clone(),
@@ -154,32 +154,32 @@ impl World {
             entries: machine.entries,
             bug: machines.bug,
         };
-        self.servers.all()[number] = Some(Server::start(around));
+        self.servers.all()[number] = Some(Server::start(env));
     }
 
     /// A server that may have been taken out is to vote again.
     pub(super) fn take_in(&mut self, number: usize) {
         let id = wire::id(number, self.machines.all[number].generation);
         match self.servers.standing(id) {
-            Some((Standing::Voter, _)) => return,
-            Some((Standing::Stranger, _)) if !self.machines.all[number].is_new => self.set_up_anew(number),
+            Some((MemberRole::Voter, _)) => return,
+            Some((MemberRole::Stranger, _)) if !self.machines.all[number].is_new => self.rebuild(number),
             Some((standing, leader)) => {
-                self.machines.all[number].is_new = standing == Standing::Stranger;
+                self.machines.all[number].is_new = standing == MemberRole::Stranger;
                 leader.take_in(id);
             }
             None => {}
         }
-        self.after(LOOK_NS, Due::TakeIn(number));
+        self.after(LOOK_NS, TimedEvent::TakeIn(number));
     }
 
     /// A server begins with nothing, under another id: under the old one the others hear it no more.
-    fn set_up_anew(&mut self, number: usize) {
-        self.truth.tell(&format!("server {} is set up again", number + 1));
+    fn rebuild(&mut self, number: usize) {
+        self.truth.log_line(&format!("server {} is set up again", number + 1));
         self.end_server(number);
-        self.truth.facts().invariants.on_set_up_anew(number);
+        self.truth.facts().invariants.on_rebuilt(number);
         let machine = &mut self.machines.all[number];
         machine.disk = Arc::new(SimDisk::new(self.machines.bug));
-        machine.kept = Kept::default();
+        machine.checkpoint = CheckpointDisk::default();
         machine.generation += 1;
         machine.is_new = true;
         machine.flipped = None;
@@ -210,8 +210,8 @@ impl World {
         if self.end_server(number) {
             let machine = &mut self.machines.all[number];
             machine.disk = Arc::new(machine.disk.after_kill());
-            machine.kept = machine.kept.after_kill();
-            self.after(down_ns, Due::StartServer(number));
+            machine.checkpoint = machine.checkpoint.after_kill();
+            self.after(down_ns, TimedEvent::StartServer(number));
         }
     }
 
@@ -219,7 +219,7 @@ impl World {
         let owner = self.servers.all()[number].as_ref().map(Server::owner);
         if let Some(owner) = owner {
             executor::pause(owner);
-            self.after(for_ns, Due::Resume(owner));
+            self.after(for_ns, TimedEvent::Resume(owner));
         }
     }
 
@@ -232,12 +232,12 @@ impl World {
 
     fn cut_power(&mut self, number: usize, down_ns: u64) {
         if self.end_server(number) {
-            self.truth.tell(&format!("the power of server {} goes off", number + 1));
+            self.truth.log_line(&format!("the power of server {} goes off", number + 1));
             self.truth.count("power cuts that came");
             let machine = &mut self.machines.all[number];
             machine.disk = Arc::new(machine.disk.after_power_cut(&mut self.random));
-            machine.kept = machine.kept.after_power_cut(&mut self.random);
-            self.after(down_ns, Due::StartServer(number));
+            machine.checkpoint = machine.checkpoint.after_power_cut(&mut self.random);
+            self.after(down_ns, TimedEvent::StartServer(number));
         }
     }
 
@@ -247,9 +247,9 @@ impl World {
             return self.cut_power(number, doom.down_ns);
         }
         if let Some(path) = self.put_right(number) {
-            self.truth.tell(&format!("server {}: {} is put right again", number + 1, path.display()));
+            self.truth.log_line(&format!("server {}: {} is put right again", number + 1, path.display()));
             self.truth.count("damage that was found");
-            return self.after(RESTART_NS, Due::StartServer(number));
+            return self.after(RESTART_NS, TimedEvent::StartServer(number));
         }
         if self.machines.all[number].entries == OLDER && why.contains(TOO_OLD) {
             self.truth.count("servers that could not go back");
@@ -297,19 +297,19 @@ impl World {
             }
             Fault::SlowDisk { server, for_ns, pace_ns } => {
                 if let Some(run) = &self.servers.all()[server] {
-                    executor::set_pace(run.owner(), Pace { min_ns: pace_ns / 10, max_ns: pace_ns });
+                    executor::set_pace(run.owner(), DiskPace { min_ns: pace_ns / 10, max_ns: pace_ns });
                 }
-                self.after(for_ns, Due::Calm(server));
+                self.after(for_ns, TimedEvent::Calm(server));
             }
             Fault::FillDisk { server, for_ns, room } => {
                 let memory = self.machines.all[server].disk.memory();
                 memory.faults().capacity.store(memory.used() + room, SeqCst);
-                self.after(for_ns, Due::Calm(server));
+                self.after(for_ns, TimedEvent::Calm(server));
             }
             Fault::PauseServer { server, for_ns } => self.pause_server(server, for_ns),
             Fault::StepClock { server, by_ns, for_ns } => {
                 self.machines.all[server].clock.step(by_ns);
-                self.after(for_ns, Due::Calm(server));
+                self.after(for_ns, TimedEvent::Calm(server));
             }
             Fault::FlipBit { server, file, bit, down_ns } => self.flip_bit(server, file, bit, down_ns),
             Fault::PartitionServer { server, from, to, for_ns } => {
@@ -334,7 +334,7 @@ impl World {
             Fault::Transfer { server } => self.servers.hand_over(server),
             Fault::Remove { server, for_ns } => {
                 self.servers.remove(server);
-                self.after(for_ns, Due::TakeIn(server));
+                self.after(for_ns, TimedEvent::TakeIn(server));
             }
             Fault::Upgrade { server, newer, down_ns } => self.change_version(server, newer, down_ns),
             _ => unreachable!("a node's"),
@@ -346,7 +346,7 @@ impl World {
         self.outage_until_ns = until_ns;
         let machines = self.nodes.machines();
         self.truth.facts().invariants.on_outage_begun(&machines, until_ns);
-        self.at(until_ns, Due::EndOutage);
+        self.at(until_ns, TimedEvent::EndOutage);
     }
 
     /// The servers come back at once, and tasks have noticed nothing.
@@ -374,8 +374,8 @@ impl World {
     }
 
     fn doom(&mut self, server: usize, down_ns: u64) {
-        self.machines.all[server].doomed = Some(Doom { down_ns });
-        self.after(POWER_NS, Due::Calm(server));
+        self.machines.all[server].doomed = Some(PlannedEnd { down_ns });
+        self.after(POWER_NS, TimedEvent::Calm(server));
     }
 
     fn flip_bit(&mut self, server: usize, file: u64, bit: u64, down_ns: u64) {
@@ -389,7 +389,7 @@ impl World {
             return;
         }
         let path = paths[(file % paths.len() as u64) as usize].clone();
-        machine.flipped = Flipped::flip(machine.disk.memory(), path, bit);
+        machine.flipped = FlippedByte::flip(machine.disk.memory(), path, bit);
     }
 
     /// The machine of a server has no troubles any more.
@@ -408,7 +408,7 @@ impl World {
         }
     }
 
-    pub(super) fn servers_at_rest(&self) -> Check {
+    pub(super) fn servers_at_rest(&self) -> CheckResult {
         for (number, server) in self.servers.all().iter().enumerate() {
             let Some(server) = server.as_ref().filter(|server| server.is_open()) else {
                 return Err(("R4 servers serve", format!("server {} does not serve", number + 1)));

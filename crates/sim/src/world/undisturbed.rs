@@ -1,6 +1,6 @@
 //! Since when nothing keeps the servers from their work: what is due then is to be done soon.
 
-use super::World;
+use super::Simulation;
 use crate::{
     executor::{Owner, now_ns},
     faults::Fault,
@@ -22,7 +22,7 @@ pub(super) struct Undisturbed {
     next_look_ns: u64,
 }
 
-impl World {
+impl Simulation {
     /// Something goes wrong with a server.
     pub(super) fn hinder(&mut self, fault: &Fault) {
         if !fault.is_of_nodes() {

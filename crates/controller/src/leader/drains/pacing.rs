@@ -15,21 +15,21 @@ use berth_model::{
 /// The groups of the jobs that leave.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Pacing {
-    jobs: BTreeMap<JobSlot, BTreeMap<Arc<str>, Pace>>,
-    counted: BTreeMap<AllocSlot, Counted>,
+    jobs: BTreeMap<JobSlot, BTreeMap<Arc<str>, GroupPace>>,
+    counted: BTreeMap<AllocSlot, CountedAlloc>,
 }
 
 /// What is counted of an allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Counted {
+struct CountedAlloc {
     job: JobSlot,
     group: Arc<str>,
-    standing: Standing,
+    standing: AllocHealthState,
 }
 
 /// How an allocation stands that should run and is not asked to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct AllocHealthState {
     /// None as long as nobody knows.
     pub well: Option<bool>,
     /// Which of its group it is, when its node is drained.
@@ -38,7 +38,7 @@ pub(super) struct Standing {
 
 /// A group of which some are to leave.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Pace {
+struct GroupPace {
     /// How many are well.
     well: u32,
     /// On nodes that are drained: what is not well first, then by name.
@@ -72,7 +72,7 @@ impl Pacing {
     pub fn count(
         &mut self,
         slot: AllocSlot,
-        now: Option<(JobSlot, &str, Standing)>,
+        now: Option<(JobSlot, &str, AllocHealthState)>,
     ) -> impl Iterator<Item = JobSlot> + use<> {
         let before = self.counted.remove(&slot).inspect(|before| {
             let pace = self.jobs.get_mut(&before.job).and_then(|groups| groups.get_mut(&before.group));
@@ -82,7 +82,7 @@ impl Pacing {
             let groups = self.jobs.entry(job).or_default();
             let group = groups.get_key_value(group).map_or_else(|| group.into(), |(group, _)| group.clone());
             groups.entry(group.clone()).or_default().add(slot, standing);
-            self.counted.insert(slot, Counted { job, group, standing });
+            self.counted.insert(slot, CountedAlloc { job, group, standing });
             job
         });
         before.map(|before| before.job).into_iter().chain(now)
@@ -116,8 +116,8 @@ impl Pacing {
     }
 }
 
-impl Pace {
-    fn add(&mut self, slot: AllocSlot, Standing { well, leaves }: Standing) {
+impl GroupPace {
+    fn add(&mut self, slot: AllocSlot, AllocHealthState { well, leaves }: AllocHealthState) {
         self.well += u32::from(well == Some(true));
         match (leaves, well) {
             (Some(name), Some(well)) => self.leaving.extend([(well, name, slot)]),
@@ -126,7 +126,7 @@ impl Pace {
         }
     }
 
-    fn remove(&mut self, slot: AllocSlot, Standing { well, leaves }: Standing) {
+    fn remove(&mut self, slot: AllocSlot, AllocHealthState { well, leaves }: AllocHealthState) {
         self.well -= u32::from(well == Some(true));
         if let (Some(name), Some(well)) = (leaves, well) {
             self.leaving.remove(&(well, name, slot));

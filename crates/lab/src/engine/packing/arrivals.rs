@@ -1,6 +1,6 @@
 //! The arrivals: all pods of a list, then more of them drawn at random, shuffled.
 
-use berth_scheduler::devices::{DeviceHost, Room, Take, Wanted};
+use berth_scheduler::devices::{DeviceDemand, DeviceHost, DeviceHostFree, FleetAsk};
 
 use crate::{
     random::Random,
@@ -18,7 +18,7 @@ pub struct Workload {
     /// The hosts, sorted by name.
     pub hosts: Vec<DeviceHost>,
     /// In the order of their list.
-    pub pods: Vec<Wanted>,
+    pub pods: Vec<FleetAsk>,
 }
 
 impl Workload {
@@ -37,14 +37,14 @@ impl Workload {
 
     /// Number of GPUs of all hosts.
     pub fn gpus(&self) -> f64 {
-        self.hosts.iter().map(|host| host.room.milli.len() as f64).sum()
+        self.hosts.iter().map(|host| host.remaining.milli.len() as f64).sum()
     }
 }
 
 fn host(node: &OpenbNode, models: &[&str]) -> DeviceHost {
     DeviceHost {
         model: models.binary_search(&node.gpu_model.as_str()).expect("it was taken from the nodes"),
-        room: Room {
+        remaining: DeviceHostFree {
             cpu_mhz: node.cpu_milli,
             memory_mb: node.memory_mib,
             milli: vec![GPU_MILLI; node.gpus as usize],
@@ -53,7 +53,7 @@ fn host(node: &OpenbNode, models: &[&str]) -> DeviceHost {
 }
 
 /// A model that no node has is left out: a pod that wants no other fits nowhere.
-fn wanted(pod: &OpenbPod, models: &[&str]) -> Wanted {
+fn wanted(pod: &OpenbPod, models: &[&str]) -> FleetAsk {
     let numbers = || {
         let mut numbers: Vec<usize> =
             pod.gpu_models.iter().filter_map(|model| models.binary_search(&model.as_str()).ok()).collect();
@@ -61,8 +61,8 @@ fn wanted(pod: &OpenbPod, models: &[&str]) -> Wanted {
         numbers.dedup();
         numbers
     };
-    Wanted {
-        take: Take {
+    FleetAsk {
+        take: DeviceDemand {
             cpu_mhz: pod.cpu_milli,
             memory_mb: pod.memory_mib,
             devices: u16::try_from(pod.gpus).unwrap_or(u16::MAX),
@@ -73,7 +73,7 @@ fn wanted(pod: &OpenbPod, models: &[&str]) -> Wanted {
 }
 
 /// The pods of one run, in the order of their coming.
-pub fn arrivals(workload: &Workload, seed: u64) -> Vec<Wanted> {
+pub fn arrivals(workload: &Workload, seed: u64) -> Vec<FleetAsk> {
     let mut random = Random::new(seed);
     let mut arrivals = workload.pods.clone();
     let mut asked: f64 = arrivals.iter().map(|wanted| wanted.take.amount()).sum();
@@ -99,7 +99,7 @@ mod tests {
     fn all_pods_of_the_list_arrive_and_more_until_enough_is_asked_for() {
         let workload = Workload::new(&generate::nodes(1, 120).rows, &generate::pods(1, 300).rows);
         let arrivals = arrivals(&workload, 42);
-        let count = |list: &[Wanted], wanted| list.iter().filter(|other| *other == wanted).count();
+        let count = |list: &[FleetAsk], wanted| list.iter().filter(|other| *other == wanted).count();
         assert!(workload.pods.iter().all(|pod| count(&arrivals, pod) >= count(&workload.pods, pod)));
         let asked: f64 = arrivals.iter().map(|wanted| wanted.take.amount()).sum();
         assert!(asked >= 1.3 * workload.gpus() && asked < 1.3 * workload.gpus() + 8.0, "{asked}");

@@ -1,6 +1,6 @@
 //! Best fit: the host with the least resources left, of cpu and GPUs alike. The published baseline of that name.
 
-use berth_scheduler::devices::{DeviceHost, Wanted};
+use berth_scheduler::devices::{DeviceHost, FleetAsk};
 
 use super::{Policy, least, ties::TieBreak, tightest};
 
@@ -13,8 +13,8 @@ pub(super) struct BestFit {
 impl BestFit {
     pub fn new(hosts: &[DeviceHost]) -> Self {
         Self {
-            cpu_most: hosts.iter().map(|host| host.room.cpu_mhz).max().unwrap_or(1).into(),
-            gpus_most: hosts.iter().map(|host| host.room.milli.len()).max().unwrap_or(1) as f64,
+            cpu_most: hosts.iter().map(|host| host.remaining.cpu_mhz).max().unwrap_or(1).into(),
+            gpus_most: hosts.iter().map(|host| host.remaining.milli.len()).max().unwrap_or(1) as f64,
         }
     }
 }
@@ -23,12 +23,12 @@ impl Policy for BestFit {
     fn choose(
         &mut self,
         hosts: &[DeviceHost],
-        wanted: &Wanted,
+        wanted: &FleetAsk,
         ties: &mut TieBreak,
     ) -> Option<(usize, usize)> {
         let at = least(hosts, wanted, ties, |_, host| {
-            let gpus: f64 = host.room.milli.iter().map(|milli| f64::from(*milli) / 1000.0).sum();
-            f64::from(host.room.cpu_mhz) / self.cpu_most + gpus / self.gpus_most
+            let gpus: f64 = host.remaining.milli.iter().map(|milli| f64::from(*milli) / 1000.0).sum();
+            f64::from(host.remaining.cpu_mhz) / self.cpu_most + gpus / self.gpus_most
         })?;
         Some((at, tightest(&hosts[at], wanted.take.milli_each)))
     }

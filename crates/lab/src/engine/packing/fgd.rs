@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use berth_scheduler::devices::{DeviceHost, Room, Take, Wanted};
+use berth_scheduler::devices::{DeviceDemand, DeviceHost, DeviceHostFree, FleetAsk};
 
 use super::{Policy, least, ties::TieBreak};
 
@@ -17,9 +17,9 @@ const TYPICAL: f64 = 0.95;
 /// Fragmentation gradient descent.
 pub(super) struct Fgd {
     /// Kinds of pods, and the share of each.
-    typical: Vec<(Wanted, f64)>,
+    typical: Vec<(FleetAsk, f64)>,
     /// For each kind of pod, what it scores on each host; none until asked for and when the host has changed.
-    scores: HashMap<Wanted, Vec<Option<HostScore>>>,
+    scores: HashMap<FleetAsk, Vec<Option<HostScore>>>,
     hosts: usize,
 }
 
@@ -30,7 +30,7 @@ struct HostScore {
 }
 
 impl Fgd {
-    pub fn new(pods: &[Wanted], hosts: usize) -> Self {
+    pub fn new(pods: &[FleetAsk], hosts: usize) -> Self {
         Self { typical: typical(pods), scores: HashMap::new(), hosts }
     }
 }
@@ -39,7 +39,7 @@ impl Policy for Fgd {
     fn choose(
         &mut self,
         hosts: &[DeviceHost],
-        wanted: &Wanted,
+        wanted: &FleetAsk,
         ties: &mut TieBreak,
     ) -> Option<(usize, usize)> {
         let scores = self.scores.entry(wanted.clone()).or_insert_with(|| vec![None; self.hosts]);
@@ -56,15 +56,15 @@ impl Policy for Fgd {
 }
 
 /// The most frequent kinds of pods; memory distinguishes none.
-fn typical(pods: &[Wanted]) -> Vec<(Wanted, f64)> {
-    let mut counts: HashMap<Wanted, u32> = HashMap::new();
+fn typical(pods: &[FleetAsk]) -> Vec<(FleetAsk, f64)> {
+    let mut counts: HashMap<FleetAsk, u32> = HashMap::new();
     for pod in pods {
-        let take = Take { memory_mb: 0, ..pod.take };
-        *counts.entry(Wanted { take, models: pod.models.clone() }).or_default() += 1;
+        let take = DeviceDemand { memory_mb: 0, ..pod.take };
+        *counts.entry(FleetAsk { take, models: pod.models.clone() }).or_default() += 1;
     }
-    let mut kinds: Vec<(Wanted, u32)> = counts.into_iter().collect();
+    let mut kinds: Vec<(FleetAsk, u32)> = counts.into_iter().collect();
     kinds.sort_unstable_by_key(|(kind, count)| {
-        let Take { cpu_mhz, devices, milli_each, .. } = kind.take;
+        let DeviceDemand { cpu_mhz, devices, milli_each, .. } = kind.take;
         (std::cmp::Reverse(*count), cpu_mhz, devices, milli_each, kind.models.clone())
     });
     let enough = TYPICAL * pods.len() as f64;
@@ -82,29 +82,29 @@ fn typical(pods: &[Wanted]) -> Vec<(Wanted, f64)> {
 }
 
 /// How much less fragmented the host would be: 50 for no change.
-fn score(typical: &[(Wanted, f64)], host: &DeviceHost, take: &Take) -> HostScore {
-    let before = fragmented_milli(typical, host.model, &host.room);
+fn score(typical: &[(FleetAsk, f64)], host: &DeviceHost, take: &DeviceDemand) -> HostScore {
+    let before = fragmented_milli(typical, host.model, &host.remaining);
     let after = |gpu: usize| {
-        let mut room = host.room.clone();
+        let mut room = host.remaining.clone();
         room.take(take, gpu);
         let less = before - fragmented_milli(typical, host.model, &room);
         HostScore { score: (100.0 / (1.0 + (-less / 1000.0).exp())).floor(), gpu }
     };
     if take.devices != 1 || take.milli_each == 1000 {
-        return after(host.room.milli.iter().position(|milli| *milli >= take.milli_each).unwrap_or(0));
+        return after(host.remaining.milli.iter().position(|milli| *milli >= take.milli_each).unwrap_or(0));
     }
-    let fitting = (0..host.room.milli.len()).filter(|gpu| host.room.milli[*gpu] >= take.milli_each);
+    let fitting = (0..host.remaining.milli.len()).filter(|gpu| host.remaining.milli[*gpu] >= take.milli_each);
     let better = |best: HostScore, next: HostScore| if next.score > best.score { next } else { best };
     fitting.map(after).reduce(better).unwrap_or(HostScore { score: 0.0, gpu: 0 })
 }
 
-fn fragmented_milli(typical: &[(Wanted, f64)], model: usize, room: &Room) -> f64 {
-    let free: f64 = room.milli.iter().map(|milli| f64::from(*milli)).sum();
-    let unusable = |kind: &Wanted| {
-        if kind.take.devices == 0 || !kind.accepts(model) || !kind.take.fits(room) {
+fn fragmented_milli(typical: &[(FleetAsk, f64)], model: usize, remaining: &DeviceHostFree) -> f64 {
+    let free: f64 = remaining.milli.iter().map(|milli| f64::from(*milli)).sum();
+    let unusable = |kind: &FleetAsk| {
+        if kind.take.devices == 0 || !kind.accepts(model) || !kind.take.fits(remaining) {
             return free;
         }
-        let short = room.milli.iter().filter(|milli| **milli < kind.take.milli_each);
+        let short = remaining.milli.iter().filter(|milli| **milli < kind.take.milli_each);
         short.map(|milli| f64::from(*milli)).sum()
     };
     typical.iter().map(|(kind, share)| share * unusable(kind)).sum()
@@ -114,21 +114,21 @@ fn fragmented_milli(typical: &[(Wanted, f64)], model: usize, room: &Room) -> f64
 mod tests {
     use super::*;
 
-    fn kind(cpu_mhz: u32, devices: u16, milli_each: u16) -> Wanted {
-        Wanted { take: Take { cpu_mhz, memory_mb: 0, devices, milli_each }, models: None }
+    fn kind(cpu_mhz: u32, devices: u16, milli_each: u16) -> FleetAsk {
+        FleetAsk { take: DeviceDemand { cpu_mhz, memory_mb: 0, devices, milli_each }, models: None }
     }
 
     #[test]
     fn what_a_kind_of_pod_cannot_use_is_fragmented_for_it() {
         let typical = [(kind(1000, 1, 600), 0.5), (kind(4000, 1, 1000), 0.5)];
-        let room = Room { cpu_mhz: 3000, memory_mb: 0, milli: vec![1000, 500] };
+        let room = DeviceHostFree { cpu_mhz: 3000, memory_mb: 0, milli: vec![1000, 500] };
         // The first cannot use the half; the second has too little cpu and can use nothing.
         assert_eq!(fragmented_milli(&typical, 0, &room), 0.5 * 500.0 + 0.5 * 1500.0);
     }
 
     #[test]
     fn rare_kinds_are_not_typical() {
-        let pods: Vec<Wanted> = (0..100).map(|pod| kind(if pod < 96 { 1 } else { pod }, 1, 1000)).collect();
+        let pods: Vec<FleetAsk> = (0..100).map(|pod| kind(if pod < 96 { 1 } else { pod }, 1, 1000)).collect();
         let typical = typical(&pods);
         assert_eq!(typical, [(kind(1, 1, 1000), 1.0)]);
     }

@@ -1,6 +1,6 @@
 //! What the server does: the scheduler's own fleet, which learns from the arrivals so far.
 
-use berth_scheduler::devices::{DeviceHost, Fleet, Wanted};
+use berth_scheduler::devices::{DeviceHost, Fleet, FleetAsk};
 
 use super::{Policy, ties::TieBreak};
 
@@ -18,7 +18,7 @@ impl LeastStranded {
 }
 
 impl Policy for LeastStranded {
-    fn choose(&mut self, _: &[DeviceHost], wanted: &Wanted, ties: &mut TieBreak) -> Option<(usize, usize)> {
+    fn choose(&mut self, _: &[DeviceHost], wanted: &FleetAsk, ties: &mut TieBreak) -> Option<(usize, usize)> {
         self.fleet.learn(wanted);
         let at = self.fleet.prices(wanted).least(|equal| ties.replace(equal))?;
         Some((at, self.fleet.best_device(&wanted.take, at)?))

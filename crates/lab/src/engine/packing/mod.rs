@@ -11,7 +11,7 @@ mod ties;
 
 use std::time::Instant;
 
-use berth_scheduler::devices::{DeviceHost, Wanted};
+use berth_scheduler::devices::{DeviceHost, FleetAsk};
 
 pub use arrivals::{Workload, arrivals};
 use ties::TieBreak;
@@ -42,7 +42,7 @@ trait Policy {
     fn choose(
         &mut self,
         hosts: &[DeviceHost],
-        wanted: &Wanted,
+        wanted: &FleetAsk,
         ties: &mut TieBreak,
     ) -> Option<(usize, usize)>;
 
@@ -68,7 +68,7 @@ pub struct PackingResult {
 /// Plays the protocol once. Ties go to the host that comes first by name, or with a seed to any of them.
 pub fn play(
     workload: &Workload,
-    arrivals: &[Wanted],
+    arrivals: &[FleetAsk],
     policy: &PolicyEntry,
     random_ties: Option<u64>,
 ) -> PackingResult {
@@ -81,7 +81,7 @@ pub fn play(
     for wanted in arrivals {
         asked += wanted.take.amount();
         if let Some((at, gpu)) = policy.choose(&hosts, wanted, &mut ties) {
-            hosts[at].room.take(&wanted.take, gpu);
+            hosts[at].remaining.take(&wanted.take, gpu);
             policy.placed(at, &hosts[at]);
             allocated += wanted.take.amount();
         }
@@ -101,13 +101,13 @@ pub fn play(
 /// Of the hosts that fit, the one that costs least.
 fn least(
     hosts: &[DeviceHost],
-    wanted: &Wanted,
+    wanted: &FleetAsk,
     ties: &mut TieBreak,
     mut cost: impl FnMut(usize, &DeviceHost) -> f64,
 ) -> Option<usize> {
     let (mut least, mut best, mut equal) = (f64::INFINITY, None, 0);
     for (at, host) in hosts.iter().enumerate() {
-        if !wanted.accepts(host.model) || !wanted.take.fits(&host.room) {
+        if !wanted.accepts(host.model) || !wanted.take.fits(&host.remaining) {
             continue;
         }
         let cost = cost(at, host);
@@ -125,7 +125,7 @@ fn least(
 
 /// The GPU with the least left that is enough.
 fn tightest(host: &DeviceHost, milli: u16) -> usize {
-    let fitting = host.room.milli.iter().enumerate().filter(|(_, left)| **left >= milli);
+    let fitting = host.remaining.milli.iter().enumerate().filter(|(_, left)| **left >= milli);
     fitting.min_by_key(|(at, left)| (**left, *at)).map_or(0, |(at, _)| at)
 }
 

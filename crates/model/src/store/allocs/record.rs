@@ -7,10 +7,10 @@ use std::{
 
 use minicbor::{Decode, Decoder, Encode, Encoder, decode as de, encode as en};
 
-use super::{AllocDetail, AllocExtra, Rest};
+use super::{AllocDetail, AllocExtra, OptionalFields};
 use crate::{
     alloc::{ClientStatus, Departure, DesiredStatus, Reschedule, StopReason, TaskResult},
-    codec::plain::Plain,
+    codec::byte_reader::ByteReader,
     device::DeviceGrant,
     ids::{AllocId, Index, NodeId},
     quota::Usage,
@@ -53,7 +53,7 @@ pub(in crate::store) struct AllocRecord {
 impl AllocRecord {
     /// Reads a record as most are written that have ended: with the results of tasks, and nothing else that not every allocation has.
     /// None of another, which its decoder reads. Of millions, most of a start is spent on what a decoder does for each field.
-    pub fn read_plain(from: &mut Plain<'_>) -> Option<Self> {
+    pub fn read_plain(from: &mut ByteReader<'_>) -> Option<Self> {
         from.fields(12)?;
         Some(Self {
             id: from.id()?,
@@ -85,7 +85,7 @@ impl AllocRecord {
 }
 
 impl AllocDetail {
-    fn read_plain(from: &mut Plain<'_>) -> Option<Self> {
+    fn read_plain(from: &mut ByteReader<'_>) -> Option<Self> {
         let fields = from.array()?;
         let (before, after) = &*AROUND_RESULTS;
         Some(Self {
@@ -96,7 +96,7 @@ impl AllocDetail {
                 from.pass(before)?;
                 let results = TaskResults::read_plain(from)?;
                 from.pass(after)?;
-                Rest { extra: None, results }
+                OptionalFields { extra: None, results }
             },
             healthy: match fields {
                 4 => None,
@@ -107,10 +107,10 @@ impl AllocDetail {
     }
 }
 
-impl Rest {
+impl OptionalFields {
     /// What is written of it where there is nothing but results: what stands around these is the same in each.
     pub(super) fn results_alone(&self) -> Option<[&[u8]; 3]> {
-        let alone = self.extra.is_none() && !self.results.is_empty() && self.results.seen_at().is_none();
+        let alone = self.extra.is_none() && !self.results.is_empty() && self.results.observed_at().is_none();
         let (before, after) = &*AROUND_RESULTS;
         alone.then(|| [before, self.results.written(), after])
     }
@@ -125,7 +125,7 @@ impl Rest {
     }
 }
 
-impl<C> Encode<C> for Rest {
+impl<C> Encode<C> for OptionalFields {
     fn encode<W: en::Write>(&self, e: &mut Encoder<W>, context: &mut C) -> Result<(), en::Error<W::Error>> {
         self.written().encode(e, context)
     }
@@ -136,7 +136,7 @@ impl<C> Encode<C> for Rest {
     }
 }
 
-impl<'b, C> Decode<'b, C> for Rest {
+impl<'b, C> Decode<'b, C> for OptionalFields {
     fn decode(d: &mut Decoder<'b>, context: &mut C) -> Result<Self, de::Error> {
         /// Passes over all but the results.
         #[derive(Decode)]
@@ -144,13 +144,13 @@ impl<'b, C> Decode<'b, C> for Rest {
             #[n(7)]
             results: TaskResults,
             #[n(15)]
-            seen_at: Option<Timestamp>,
+            observed_at: Option<Timestamp>,
         }
 
         let from = d.position();
         let Some(extra) = Option::<AllocExtra>::decode(d, context)? else { return Ok(Self::default()) };
-        let Results { results, seen_at } = minicbor::decode(&d.input()[from..d.position()])?;
-        let results = match seen_at {
+        let Results { results, observed_at } = minicbor::decode(&d.input()[from..d.position()])?;
+        let results = match observed_at {
             Some(at) => results.seen(at),
             None => results,
         };
@@ -216,7 +216,7 @@ pub(super) struct WrittenExtra<'a> {
     #[n(14)]
     watched: bool,
     #[n(15)]
-    seen_at: Option<Timestamp>,
+    observed_at: Option<Timestamp>,
 }
 
 impl<'a> WrittenExtra<'a> {
@@ -254,7 +254,7 @@ impl<'a> WrittenExtra<'a> {
             canary: *canary,
             migrate: *migrate,
             watched: *watched,
-            seen_at: results.seen_at(),
+            observed_at: results.observed_at(),
         }
     }
 }
@@ -289,7 +289,7 @@ mod tests {
 
     /// A record as it was written when the results stood in the extra.
     #[derive(Encode)]
-    struct Before {
+    struct OldRecord {
         #[n(0)]
         eval: EvalId,
         #[n(1)]
@@ -298,13 +298,13 @@ mod tests {
         modified_at: Timestamp,
         #[n(3)]
         #[cbor(encode_with = "crate::codec::shared_option::encode")]
-        extra: Option<Arc<BeforeExtra>>,
+        extra: Option<Arc<OldExtra>>,
         #[n(4)]
         healthy: Option<bool>,
     }
 
     #[derive(Encode)]
-    struct BeforeExtra {
+    struct OldExtra {
         #[n(0)]
         ports: Vec<u16>,
         #[n(1)]
@@ -337,8 +337,8 @@ mod tests {
         watched: bool,
     }
 
-    fn before(ports: &[u16], next: Option<AllocId>, results: &[TaskResult]) -> BeforeExtra {
-        BeforeExtra {
+    fn before(ports: &[u16], next: Option<AllocId>, results: &[TaskResult]) -> OldExtra {
+        OldExtra {
             ports: ports.to_vec(),
             after: vec![],
             promised: Usage::default(),
@@ -358,13 +358,13 @@ mod tests {
     }
 
     /// What an allocation becomes, and the record that reports it.
-    fn check(extra: AllocExtra, results: &[TaskResult], record: Option<BeforeExtra>) {
+    fn check(extra: AllocExtra, results: &[TaskResult], record: Option<OldExtra>) {
         let (eval, at) = (EvalId(7), Timestamp(1_700_000_000_000_000_000));
         let mut detail = AllocDetail::placed(eval, at, extra);
         detail.set_results(results, None);
         let bytes = minicbor::to_vec(&detail).expect("memory takes it");
         let before =
-            Before { eval, created_at: at, modified_at: at, extra: record.map(Arc::new), healthy: None };
+            OldRecord { eval, created_at: at, modified_at: at, extra: record.map(Arc::new), healthy: None };
         assert_eq!(bytes, minicbor::to_vec(before).expect("memory takes it"));
         let read: AllocDetail = minicbor::decode(&bytes).expect("it is read");
         assert_eq!((&read, read.results().decode()), (&detail, results.to_vec()));
@@ -419,7 +419,7 @@ mod tests {
     }
 
     fn read_plain(bytes: &[u8]) -> Option<AllocRecord> {
-        AllocRecord::read_plain(&mut Plain::new(bytes))
+        AllocRecord::read_plain(&mut ByteReader::new(bytes))
     }
 
     #[test]
@@ -445,7 +445,7 @@ mod tests {
         let rest = ended(0, None, &[result(1, "no such file")]).detail.rest;
         let parts = rest.results_alone().expect("nothing else is there");
         assert_eq!(hash_parts(b'a', parts), hash_encoded(b'a', &rest.written()));
-        let late = Rest { results: rest.results.clone().seen(Timestamp(9)), ..rest };
+        let late = OptionalFields { results: rest.results.clone().seen(Timestamp(9)), ..rest };
         assert_eq!(late.results_alone(), None);
     }
 

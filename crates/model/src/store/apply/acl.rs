@@ -8,18 +8,23 @@ use crate::{
         TokenType,
     },
     command::{Outcome, Refusal},
-    event::{AclObject, Event},
+    event::{AclObject, StateChange},
     ids::Index,
     namespace::is_tenant_name,
 };
 
-/// Tokens that have expired are forgotten as others are made, so many at a time.
+/// Tokens that have expired are garbage-collected as others are made, so many at a time.
 const EXPIRED_FORGOTTEN_MAX: usize = 16;
 
 const NAME: &str = "a name has 1 to 128 letters, digits, dashes and underscores";
 
 impl Store {
-    pub(super) fn change_acl(&mut self, change: ChangeAcl, rules: Rules, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn change_acl(
+        &mut self,
+        change: ChangeAcl,
+        rules: Rules,
+        events: &mut Vec<StateChange>,
+    ) -> Outcome {
         let index = self.index;
         let object = match change {
             ChangeAcl::Bootstrap(token, again) => self.bootstrap(*token, again)?,
@@ -52,7 +57,7 @@ impl Store {
             ChangeAcl::RevokeNode(node) => self.revoke_node(node)?,
             ChangeAcl::RevokeServer(name) => self.revoke_server(&name)?,
         };
-        events.push(Event::AclChanged(object));
+        events.push(StateChange::AclChanged(object));
         Ok(())
     }
 
@@ -123,12 +128,12 @@ impl Store {
         Ok(object)
     }
 
-    fn put_token(&mut self, token: AclToken, events: &mut Vec<Event>) -> Result<AclObject, Refusal> {
+    fn put_token(&mut self, token: AclToken, events: &mut Vec<StateChange>) -> Result<AclObject, Refusal> {
         let made = self.insert_token(token)?;
         let expired: Vec<_> = self.acl.expired(self.at).take(EXPIRED_FORGOTTEN_MAX).collect();
         for id in expired {
             self.acl.remove_token(id, self.index);
-            events.push(Event::AclChanged(AclObject::Token(id)));
+            events.push(StateChange::AclChanged(AclObject::Token(id)));
         }
         Ok(made)
     }

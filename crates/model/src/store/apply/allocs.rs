@@ -5,13 +5,13 @@ use crate::{
     alloc::{AllocEnd, ClientStatus, DesiredStatus, Stop, StopReason},
     command::{Outcome, Refusal},
     eval::Eval,
-    event::Event,
+    event::StateChange,
     ids::AllocId,
     store::AllocRow,
 };
 
 impl Store {
-    pub(super) fn stop_alloc(&mut self, stop: &Stop, rules: Rules, events: &mut Vec<Event>) {
+    pub(super) fn stop_alloc(&mut self, stop: &Stop, rules: Rules, events: &mut Vec<StateChange>) {
         let Some((slot, row)) = self.alloc(stop.alloc) else { return };
         let is_silent = || self.nodes.row(row.node).is_none_or(|node| node.status.is_silent());
         let lost = match stop.reason {
@@ -20,11 +20,11 @@ impl Store {
             StopReason::OriginalKept => is_silent(),
             _ => false,
         };
-        if row.is_terminal() || !row.is_wanted() && !lost {
+        if row.is_terminal() || !row.is_desired() && !lost {
             return;
         }
         let job = row.job;
-        if row.is_wanted() {
+        if row.is_desired() {
             self.count_left(slot, events);
         }
         self.allocs.update(slot, self.index, self.at, |row, detail| {
@@ -32,7 +32,7 @@ impl Store {
             detail.extra_mut().stop_reason = Some(stop.reason);
         });
         self.jobs.alloc_changed(job, self.index);
-        events.push(Event::AllocStopped(slot));
+        events.push(StateChange::AllocStopped(slot));
         if stop.reason == StopReason::OriginalKept {
             self.unlink_from_original(slot, events);
         }
@@ -42,7 +42,7 @@ impl Store {
                     alloc: stop.alloc,
                     status: ClientStatus::Lost,
                     tasks: Vec::new(),
-                    seen_at: stop.seen_at,
+                    observed_at: stop.observed_at,
                 },
                 rules,
                 events,
@@ -51,13 +51,13 @@ impl Store {
     }
 
     /// The allocation for which this one stood in, itself or after others that failed, goes on: nobody replaces it any more.
-    fn unlink_from_original(&mut self, slot: AllocSlot, events: &mut Vec<Event>) {
+    fn unlink_from_original(&mut self, slot: AllocSlot, events: &mut Vec<StateChange>) {
         let previous = |slot| self.allocs.extra(slot).and_then(|extra| self.allocs.find(extra.previous?));
         let original = std::iter::successors(previous(slot), |slot| previous(*slot))
-            .find(|slot| self.allocs.row(*slot).is_some_and(AllocRow::is_wanted));
+            .find(|slot| self.allocs.row(*slot).is_some_and(AllocRow::is_desired));
         if let Some(original) = original {
             self.allocs.update(original, self.index, self.at, |_, detail| detail.extra_mut().next = None);
-            events.push(Event::AllocNodeChanged(original));
+            events.push(StateChange::AllocNodeChanged(original));
         }
     }
 
@@ -66,26 +66,26 @@ impl Store {
         id: AllocId,
         eval: Eval,
         rules: Rules,
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
     ) -> Outcome {
         if self.allocs.find(id).is_none() {
             return Err(Refusal::NoAlloc(id));
         }
-        self.stop_alloc(&Stop { alloc: id, reason: StopReason::Requested, seen_at: None }, rules, events);
+        self.stop_alloc(&Stop { alloc: id, reason: StopReason::Requested, observed_at: None }, rules, events);
         self.create_eval(eval, events);
         Ok(())
     }
 
-    pub(super) fn end_alloc(&mut self, end: AllocEnd, rules: Rules, events: &mut Vec<Event>) {
+    pub(super) fn end_alloc(&mut self, end: AllocEnd, rules: Rules, events: &mut Vec<StateChange>) {
         let Some((slot, row)) = self.alloc(end.alloc) else { return };
         if row.is_terminal() || !end.status.is_terminal() {
             return;
         }
         let row = *row;
-        if row.is_wanted() {
+        if row.is_desired() {
             self.count_left(slot, events);
         }
-        let freed = self.own_room_to_promise(slot);
+        let freed = self.own_resources_to_promise(slot);
         let extra = self.allocs.extra(slot).cloned().unwrap_or_default();
         let ports = self.ports_left(&row, &extra);
         let bequest = rules.promises_are_handed_on().then(|| self.bequest(slot)).flatten();
@@ -98,11 +98,11 @@ impl Store {
         }
         let status = end.status;
         // Most say nothing that the entry's own time does not.
-        let seen_at = end.seen_at.filter(|seen| rules.ends_say_when() && *seen > self.at);
+        let observed_at = end.observed_at.filter(|seen| rules.ends_have_time() && *seen > self.at);
         self.allocs.update(slot, self.index, self.at, |row, detail| {
             row.client = status;
-            if !end.tasks.is_empty() || seen_at.is_some() {
-                detail.set_results(&end.tasks, seen_at);
+            if !end.tasks.is_empty() || observed_at.is_some() {
+                detail.set_results(&end.tasks, observed_at);
             }
         });
         if let Some(bequest) = bequest {
@@ -113,7 +113,7 @@ impl Store {
         }
         let group = self.job_of(&row).map(|(_, group)| group.name.clone()).unwrap_or_default();
         let changed = self.jobs.alloc_ended(row.job, &group, status, self.index);
-        events.push(Event::AllocEnded(slot));
+        events.push(StateChange::AllocEnded(slot));
         self.job_counted(row.job, changed, events);
     }
 }

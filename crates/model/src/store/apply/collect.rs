@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{AllocSlot, JobSlot, Store, rules::Rules};
 use crate::{
     command::Collect,
-    event::Event,
+    event::StateChange,
     ids::{EvalId, Index, JobKey, NodeId},
     node::NodeStatus,
 };
 
 impl Store {
-    pub(super) fn collect(&mut self, collect: &Collect, rules: Rules, events: &mut Vec<Event>) {
+    pub(super) fn collect(&mut self, collect: &Collect, rules: Rules, events: &mut Vec<StateChange>) {
         self.collect_allocs(collect, rules, events);
         for id in &collect.evals {
             self.collect_eval(*id, events);
@@ -27,45 +27,45 @@ impl Store {
         }
     }
 
-    fn collect_allocs(&mut self, collect: &Collect, rules: Rules, events: &mut Vec<Event>) {
+    fn collect_allocs(&mut self, collect: &Collect, rules: Rules, events: &mut Vec<StateChange>) {
         let mut by_job: BTreeMap<JobSlot, BTreeSet<u32>> = BTreeMap::new();
         for id in &collect.allocs {
             let Some((slot, row)) = self.alloc(*id) else { continue };
-            if rules.may_forget(self, row, collect.decided_on) {
+            if rules.may_collect(self, row, collect.decided_on) {
                 by_job.entry(row.job).or_default().insert(slot.0);
             }
         }
         for (job, slots) in by_job {
-            self.jobs.forget_allocs(job, |slot| slots.contains(&slot));
+            self.jobs.drop_allocs(job, |slot| slots.contains(&slot));
             for slot in slots {
                 self.collect_alloc(AllocSlot(slot), events);
             }
         }
     }
 
-    fn collect_alloc(&mut self, slot: AllocSlot, events: &mut Vec<Event>) {
+    fn collect_alloc(&mut self, slot: AllocSlot, events: &mut Vec<StateChange>) {
         let Some(owners) = self.allocs.row(slot).map(|row| self.owners_hash(row)) else { return };
         let Some(row) = self.allocs.remove(slot, self.index, owners) else { return };
         let node = self.nodes.row(row.node).map_or(NodeId::default(), |node| node.id);
-        self.nodes.forget_ended(row.node, slot, self.index);
-        events.push(Event::AllocCollected(slot, row.id, node));
+        self.nodes.drop_ended(row.node, slot, self.index);
+        events.push(StateChange::AllocCollected(slot, row.id, node));
     }
 
-    fn collect_eval(&mut self, id: EvalId, events: &mut Vec<Event>) {
+    fn collect_eval(&mut self, id: EvalId, events: &mut Vec<StateChange>) {
         let Some(slot) = self.evals.find(id) else { return };
         if self.evals.row(slot).is_none_or(|eval| !eval.status.is_terminal()) {
             return;
         }
         let Some(eval) = self.evals.remove(slot, self.index) else { return };
         if let Some(job) = self.jobs.find(&eval.job) {
-            self.jobs.forget_eval(job, slot);
+            self.jobs.drop_eval(job, slot);
         }
-        events.push(Event::EvalCollected(id));
+        events.push(StateChange::EvalCollected(id));
     }
 
     /// A job stays when anything of it lives or is to come, and when it changed, or was registered again, after it was
     /// decided that it may go.
-    fn collect_job(&mut self, key: &JobKey, decided_on: Option<Index>, events: &mut Vec<Event>) {
+    fn collect_job(&mut self, key: &JobKey, decided_on: Option<Index>, events: &mut Vec<StateChange>) {
         let Some(slot) = self.jobs.find(key) else { return };
         let Some(row) = self.jobs.row(slot).filter(|row| row.live == 0 && row.open_evals == 0) else {
             return;
@@ -84,13 +84,13 @@ impl Store {
         }
         self.collect_deployments_of(slot, events);
         if let Some(key) = self.jobs.remove(slot, self.index) {
-            events.push(Event::JobCollected(slot, key));
+            events.push(StateChange::JobCollected(slot, key));
         }
     }
 
     /// A node stays when something lives on it or its agent is there, and when it changed after it was decided that it
     /// may go. What ended on it is kept for as long as anything that ended.
-    fn collect_node(&mut self, id: NodeId, decided_on: Option<Index>, events: &mut Vec<Event>) {
+    fn collect_node(&mut self, id: NodeId, decided_on: Option<Index>, events: &mut Vec<StateChange>) {
         let Some((slot, row)) = self.node(id) else { return };
         let may_go = match decided_on {
             Some(index) => row.modify_index <= index,
@@ -98,7 +98,7 @@ impl Store {
         };
         if may_go && row.status == NodeStatus::Down && row.live.is_empty() {
             self.nodes.purge(slot, self.index);
-            events.push(Event::NodeCollected(slot, id));
+            events.push(StateChange::NodeCollected(slot, id));
         }
     }
 }

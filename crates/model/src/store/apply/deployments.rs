@@ -6,11 +6,11 @@ use super::{AllocSlot, JobSlot, Store, eval_of, rules::Rules};
 use crate::{
     command::{Outcome, Refusal},
     deployment::{
-        AllocHealth, Culprit, Deployment, DeploymentGroup, DeploymentStatus, NewDeployment,
-        PromoteDeployment, SetDeployment,
+        AllocHealth, Deployment, DeploymentGroup, DeploymentStatus, NewDeployment, PromoteDeployment,
+        SetDeployment, UnhealthyAlloc,
     },
     eval::Trigger,
-    event::{DeploymentChange, Event},
+    event::{DeploymentChange, StateChange},
     ids::{AllocId, DeploymentId},
     store::AllocRow,
     time::Timestamp,
@@ -33,7 +33,7 @@ impl Store {
         job: JobSlot,
         version: u64,
         new: NewDeployment,
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
     ) {
         let Some(row) = self.jobs.row(job).filter(|row| row.current().version == version) else { return };
         let (key, job_create_index) = (row.key.clone(), row.create_index);
@@ -59,7 +59,7 @@ impl Store {
             job_create_index,
         };
         self.deployments.insert(job, deployment);
-        events.push(Event::DeploymentChanged(id, DeploymentChange::Status));
+        events.push(StateChange::DeploymentChanged(id, DeploymentChange::Status));
     }
 
     /// Counts the allocations that go on unchanged.
@@ -69,7 +69,7 @@ impl Store {
         }
         let Some(row) = self.jobs.row(job) else { return };
         for slot in self.jobs.allocs(row) {
-            let Some(alloc) = self.allocs.row(slot).filter(|alloc| alloc.is_wanted()) else { continue };
+            let Some(alloc) = self.allocs.row(slot).filter(|alloc| alloc.is_desired()) else { continue };
             let carrier = groups.iter_mut().find(|group| group.carries(alloc.job_version, alloc.group));
             if let Some(group) = carrier {
                 group.placed += 1;
@@ -84,7 +84,7 @@ impl Store {
         job: JobSlot,
         version: u64,
         placed: PlacedByGroup,
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
     ) {
         let Some(id) = self.deployments.active_of(job).filter(|d| d.job_version == version).map(|d| d.id)
         else {
@@ -108,7 +108,7 @@ impl Store {
     }
 
     /// An allocation that was desired to run is so no more, or has ended by itself: what it showed counts no longer.
-    pub(super) fn count_left(&mut self, slot: AllocSlot, events: &mut Vec<Event>) {
+    pub(super) fn count_left(&mut self, slot: AllocSlot, events: &mut Vec<StateChange>) {
         let Some(row) = self.allocs.row(slot).copied() else { return };
         let Some((id, group)) = self.deployment_of(&row) else { return };
         let healthy = self.is_proven(slot, id);
@@ -145,7 +145,7 @@ impl Store {
     pub fn healthy_canaries(&self, group: &DeploymentGroup) -> u32 {
         let is_well = |id: &&AllocId| {
             let Some((slot, row)) = self.alloc(**id) else { return false };
-            row.is_wanted() && self.allocs.detail(slot).is_some_and(|detail| detail.healthy == Some(true))
+            row.is_desired() && self.allocs.detail(slot).is_some_and(|detail| detail.healthy == Some(true))
         };
         u32::try_from(group.canaries.iter().filter(is_well).count()).unwrap_or(u32::MAX)
     }
@@ -193,13 +193,13 @@ impl Store {
     }
 
     /// What agents found. Once healthy, an allocation counts as healthy for as long as it is there.
-    pub(super) fn set_alloc_health(&mut self, found: Vec<AllocHealth>, events: &mut Vec<Event>) {
+    pub(super) fn set_alloc_health(&mut self, found: Vec<AllocHealth>, events: &mut Vec<StateChange>) {
         for health in found {
             self.judge_alloc(health, events);
         }
     }
 
-    fn judge_alloc(&mut self, health: AllocHealth, events: &mut Vec<Event>) {
+    fn judge_alloc(&mut self, health: AllocHealth, events: &mut Vec<StateChange>) {
         let AllocHealth { alloc, healthy, message, revision } = health;
         let Some((slot, row)) = self.alloc(alloc).map(|(slot, row)| (slot, *row)) else { return };
         if revision.unwrap_or_default() != row.revision() {
@@ -209,10 +209,10 @@ impl Store {
         if self.needs_evidence(slot, healthy).is_none() {
             return;
         }
-        let counts = healthy && row.is_wanted() && !self.is_proven(slot, id);
+        let counts = healthy && row.is_desired() && !self.is_proven(slot, id);
         self.allocs.update(slot, self.index, self.at, |_, detail| detail.healthy = Some(healthy));
         self.jobs.alloc_changed(row.job, self.index);
-        events.push(Event::AllocHealthChanged(slot));
+        events.push(StateChange::AllocHealthChanged(slot));
         let at = self.at;
         self.change_deployment(row.job, (id, DeploymentChange::AllocHealth), events, |deployment| {
             let Some(group) = deployment.groups.get_mut(group) else { return };
@@ -221,12 +221,12 @@ impl Store {
                 expect_progress(group, at);
             } else if !healthy {
                 group.unhealthy = group.unhealthy.saturating_add(1);
-                group.culprit = Some(Culprit { alloc, message });
+                group.culprit = Some(UnhealthyAlloc { alloc, message });
             }
         });
     }
 
-    pub(super) fn set_deployment(&mut self, set: SetDeployment, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn set_deployment(&mut self, set: SetDeployment, events: &mut Vec<StateChange>) -> Outcome {
         let SetDeployment { id, status, description, revert_to, eval } = set;
         let job = self.active_job(id)?;
         let at = self.at;
@@ -260,7 +260,7 @@ impl Store {
         &mut self,
         promote: PromoteDeployment,
         rules: Rules,
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
     ) -> Outcome {
         let PromoteDeployment { id, groups, eval } = promote;
         let job = self.active_job(id)?;
@@ -299,7 +299,7 @@ impl Store {
     }
 
     /// The job's active deployment is cancelled.
-    pub(super) fn cancel_deployment(&mut self, job: JobSlot, why: &str, events: &mut Vec<Event>) {
+    pub(super) fn cancel_deployment(&mut self, job: JobSlot, why: &str, events: &mut Vec<StateChange>) {
         let Some(id) = self.deployments.active_of(job).map(|deployment| deployment.id) else { return };
         self.change_deployment(job, (id, DeploymentChange::Status), events, |deployment| {
             deployment.status = DeploymentStatus::Cancelled;
@@ -308,23 +308,28 @@ impl Store {
     }
 
     /// A deployment that is over may go, unless it is the last one of its job, or what it left is still to be judged.
-    pub(super) fn collect_deployment(&mut self, id: DeploymentId, rules: Rules, events: &mut Vec<Event>) {
-        let may_go = |over: &&Arc<Deployment>| !over.is_active() && rules.may_forget_deployment(self, over);
+    pub(super) fn collect_deployment(
+        &mut self,
+        id: DeploymentId,
+        rules: Rules,
+        events: &mut Vec<StateChange>,
+    ) {
+        let may_go = |over: &&Arc<Deployment>| !over.is_active() && rules.may_collect_deployment(self, over);
         let Some(deployment) = self.deployments.get(id).filter(may_go) else { return };
         let last = self.deployments.of_job(&deployment.job).next_back().map(|last| last.id);
         if last != Some(id) && self.deployments.remove(id, self.index).is_some() {
-            events.push(Event::DeploymentCollected(id));
+            events.push(StateChange::DeploymentCollected(id));
         }
     }
 
     /// All of a job's deployments go with it.
-    pub(super) fn collect_deployments_of(&mut self, job: JobSlot, events: &mut Vec<Event>) {
+    pub(super) fn collect_deployments_of(&mut self, job: JobSlot, events: &mut Vec<StateChange>) {
         let Some(key) = self.jobs.row(job).map(|row| row.key.clone()) else { return };
         let ids: Vec<DeploymentId> = self.deployments.of_job(&key).map(|deployment| deployment.id).collect();
-        self.deployments.forget_job(job);
+        self.deployments.drop_job(job);
         for id in ids {
             self.deployments.remove(id, self.index);
-            events.push(Event::DeploymentCollected(id));
+            events.push(StateChange::DeploymentCollected(id));
         }
     }
 
@@ -340,7 +345,7 @@ impl Store {
         &mut self,
         job: JobSlot,
         (id, what): (DeploymentId, DeploymentChange),
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
         change: impl FnOnce(&mut Deployment),
     ) {
         let at = self.at;
@@ -348,23 +353,23 @@ impl Store {
             change(deployment);
             deployment.modified_at = at;
         });
-        let told = Event::DeploymentChanged(id, what);
+        let reported = StateChange::DeploymentChanged(id, what);
         // A list of thousands is not searched for it: to be listed twice does no harm.
-        if !events.iter().rev().take(EVENTS_LOOKED_AT).any(|event| *event == told) {
-            events.push(told);
+        if !events.iter().rev().take(EVENTS_LOOKED_AT).any(|event| *event == reported) {
+            events.push(reported);
         }
     }
 
-    fn mark_stable(&mut self, id: DeploymentId, job: JobSlot, events: &mut Vec<Event>) {
+    fn mark_stable(&mut self, id: DeploymentId, job: JobSlot, events: &mut Vec<StateChange>) {
         let Some(version) = self.deployments.get(id).map(|deployment| deployment.job_version) else { return };
         self.jobs.update(job, self.index, |row| {
             row.change_version(version, |version| version.stable = true);
         });
-        events.push(Event::JobStatusChanged(job));
+        events.push(StateChange::JobStatusChanged(job));
     }
 
     /// Makes the evaluation that goes on with a job.
-    fn go_on(&mut self, job: JobSlot, eval: Option<crate::ids::EvalId>, events: &mut Vec<Event>) {
+    fn go_on(&mut self, job: JobSlot, eval: Option<crate::ids::EvalId>, events: &mut Vec<StateChange>) {
         let Some(current) = self.jobs.row(job).map(|row| Arc::clone(row.job())) else { return };
         if let Some(eval) = eval {
             self.create_eval(eval_of(eval, &current, Trigger::DeploymentWatcher), events);

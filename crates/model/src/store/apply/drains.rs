@@ -6,7 +6,7 @@ use super::{AllocSlot, Store, rules::Rules};
 use crate::{
     alloc::{Departure, MigrateAlloc},
     command::{DrainNode, NewDrain, Outcome, Refusal},
-    event::{Event, NodeChange},
+    event::{NodeChange, StateChange},
     ids::NodeId,
     node::{Drain, DrainStatus, LastDrain, NodeEventKind},
     time::Timestamp,
@@ -14,16 +14,21 @@ use crate::{
 
 impl Store {
     /// Begins a drain, changes the one that goes on, or calls it off.
-    pub(super) fn drain_node(&mut self, asked: DrainNode, rules: Rules, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn drain_node(
+        &mut self,
+        asked: DrainNode,
+        rules: Rules,
+        events: &mut Vec<StateChange>,
+    ) -> Outcome {
         let DrainNode { node, drain, eligible, meta } = asked;
         let slot = self.nodes.find(node).ok_or(Refusal::NoNode(node))?;
         let before = self.nodes.detail(slot).and_then(|detail| detail.drain.clone());
         let begun_at = before.as_ref().and_then(|before| Some(before.drain.as_ref()?.started_at));
         let at = self.at;
         let last = match (drain, before, begun_at) {
-            (Some(NewDrain { deadline, ignore_system, asked_ns }), ..) => {
+            (Some(NewDrain { deadline, ignore_system, requested_ns }), ..) => {
                 let started_at = begun_at.unwrap_or(at);
-                let drain = Some(Drain { started_at, deadline, ignore_system, asked_ns });
+                let drain = Some(Drain { started_at, deadline, ignore_system, requested_ns });
                 let status = DrainStatus::Draining;
                 Some(Arc::new(LastDrain { drain, started_at, updated_at: at, status, meta }))
             }
@@ -47,7 +52,7 @@ impl Store {
             detail.drain = last;
             detail.note(event);
         });
-        events.push(Event::NodeChanged(slot, NodeChange::Drain));
+        events.push(StateChange::NodeChanged(slot, NodeChange::Drain));
         if drain.is_none() && begun_at.is_some() {
             let live = self.nodes.row(slot).map(|row| self.nodes.live(row).collect::<Vec<_>>());
             live.into_iter().flatten().for_each(|alloc| self.set_migrate(alloc, None, events));
@@ -56,23 +61,23 @@ impl Store {
     }
 
     /// What is no more on a node that is drained stays where it is.
-    pub(super) fn migrate_allocs(&mut self, allocs: &[MigrateAlloc], events: &mut Vec<Event>) {
+    pub(super) fn migrate_allocs(&mut self, allocs: &[MigrateAlloc], events: &mut Vec<StateChange>) {
         for MigrateAlloc { alloc, how } in allocs {
-            let Some((slot, row)) = self.alloc(*alloc).filter(|(_, row)| row.is_wanted()) else { continue };
+            let Some((slot, row)) = self.alloc(*alloc).filter(|(_, row)| row.is_desired()) else { continue };
             if self.nodes.detail(row.node).is_some_and(|detail| detail.draining().is_some()) {
                 self.set_migrate(slot, Some(*how), events);
             }
         }
     }
 
-    fn set_migrate(&mut self, slot: AllocSlot, how: Option<Departure>, events: &mut Vec<Event>) {
-        let Some(row) = self.allocs.row(slot).copied().filter(|row| row.is_wanted()) else { return };
+    fn set_migrate(&mut self, slot: AllocSlot, how: Option<Departure>, events: &mut Vec<StateChange>) {
+        let Some(row) = self.allocs.row(slot).copied().filter(|row| row.is_desired()) else { return };
         if self.allocs.extra(slot).and_then(|extra| extra.migrate) == how {
             return;
         }
         self.allocs.update(slot, self.index, self.at, |_, detail| detail.extra_mut().migrate = how);
         self.jobs.alloc_changed(row.job, self.index);
-        events.push(Event::AllocMigrates(slot));
+        events.push(StateChange::AllocMigrates(slot));
     }
 
     /// The node stays closed. A drain that was called off or began again meanwhile goes its own way.
@@ -81,7 +86,7 @@ impl Store {
         node: NodeId,
         started_at: Timestamp,
         rules: Rules,
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
     ) -> Outcome {
         let slot = self.nodes.find(node).ok_or(Refusal::NoNode(node))?;
         let at = self.at;
@@ -96,7 +101,7 @@ impl Store {
                 detail.drain = Some(Arc::new(last));
                 detail.note(event);
             });
-            events.push(Event::NodeChanged(slot, NodeChange::Drain));
+            events.push(StateChange::NodeChanged(slot, NodeChange::Drain));
         }
         Ok(())
     }

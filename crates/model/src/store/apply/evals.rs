@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::{JobSlot, Store};
 use crate::{
     command::{EvalOutcome, NextEval, Outcome, Refusal},
-    eval::{Eval, EvalStatus, Queued},
-    event::Event,
+    eval::{Eval, EvalStatus, QueuedAllocs},
+    event::StateChange,
     ids::{EvalId, Index},
 };
 
 impl Store {
-    pub(super) fn create_eval(&mut self, mut eval: Eval, events: &mut Vec<Event>) {
+    pub(super) fn create_eval(&mut self, mut eval: Eval, events: &mut Vec<StateChange>) {
         if self.evals.find(eval.id).is_some() {
             return;
         }
@@ -22,13 +22,13 @@ impl Store {
         let slot = self.evals.insert(Arc::new(eval));
         let changed = self.jobs.eval_added(job, slot, open, self.index);
         self.job_counted(job, changed, events);
-        events.push(Event::EvalChanged(id));
+        events.push(StateChange::EvalChanged(id));
     }
 
     pub(super) fn update_eval(
         &mut self,
         id: EvalId,
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
         change: impl FnOnce(&mut Eval),
     ) -> Result<(), Refusal> {
         let slot = self.evals.find(id).ok_or(Refusal::NoEval(id))?;
@@ -45,7 +45,7 @@ impl Store {
             let changed = self.jobs.eval_changed(job, closed, index);
             self.job_counted(job, changed, events);
         }
-        events.push(Event::EvalChanged(id));
+        events.push(StateChange::EvalChanged(id));
         Ok(())
     }
 
@@ -54,7 +54,7 @@ impl Store {
         id: EvalId,
         status: EvalStatus,
         why: String,
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
     ) -> Outcome {
         self.update_eval(id, events, |eval| {
             eval.status = status;
@@ -63,7 +63,12 @@ impl Store {
     }
 
     /// Gives an evaluation another priority than its job has. Whoever asks for one does it as it is made.
-    pub(super) fn set_eval_priority(&mut self, id: EvalId, priority: u8, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn set_eval_priority(
+        &mut self,
+        id: EvalId,
+        priority: u8,
+        events: &mut Vec<StateChange>,
+    ) -> Outcome {
         let mut changed = Vec::new();
         self.update_eval(id, &mut changed, |eval| eval.priority = priority)?;
         // The command that made it has reported it already.
@@ -78,7 +83,7 @@ impl Store {
         snapshot_index: Index,
         job: JobSlot,
         outcome: EvalOutcome,
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
     ) -> Outcome {
         let blocked = outcome.next.iter().find(|next| next.status == EvalStatus::Blocked).map(|next| next.id);
         let failures = self.jobs.sharing_names(job, outcome.failures);
@@ -91,7 +96,7 @@ impl Store {
         self.update_eval(id, events, |eval| {
             eval.status = outcome.status;
             eval.description = outcome.description;
-            eval.queued = Queued::of(&outcome.failures);
+            eval.queued = QueuedAllocs::of(&outcome.failures);
             eval.failures = outcome.failures;
             eval.blocked = blocked;
             eval.snapshot_index = snapshot_index;
@@ -103,7 +108,7 @@ impl Store {
         previous: EvalId,
         next: &NextEval,
         outcome: &EvalOutcome,
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
     ) {
         let Some(before) = self.evals.get(previous) else { return };
         let mut eval =
@@ -113,7 +118,7 @@ impl Store {
         eval.previous = Some(previous);
         if next.status == EvalStatus::Blocked {
             eval.failures.clone_from(&outcome.failures);
-            eval.queued = Queued::of(&outcome.failures);
+            eval.queued = QueuedAllocs::of(&outcome.failures);
         }
         self.create_eval(eval, events);
     }

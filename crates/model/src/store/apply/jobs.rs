@@ -11,7 +11,7 @@ use super::{
 use crate::{
     command::{DeregisterJob, Outcome, Refusal, RegisterJob, RunJob},
     eval::{EvalStatus, Trigger},
-    event::Event,
+    event::StateChange,
     ids::{EvalId, Index, JobKey},
     job::{JOB_VERSIONS_MAX, Job, Submission},
     store::EvalSlot,
@@ -21,7 +21,7 @@ use crate::{
 const JOB_PURGED: &str = "the job was purged";
 
 impl Store {
-    pub(super) fn register_job(&mut self, register: RegisterJob, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn register_job(&mut self, register: RegisterJob, events: &mut Vec<StateChange>) -> Outcome {
         let RegisterJob { job, eval, only_if, submission } = register;
         if job.key.is_purged() {
             return Err(Refusal::NoJob(job.key.clone()));
@@ -43,7 +43,7 @@ impl Store {
     }
 
     /// Makes a run of a job that somebody asked for, as long as that job is there and not stopped.
-    pub(super) fn run_job(&mut self, run: RunJob, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn run_job(&mut self, run: RunJob, events: &mut Vec<StateChange>) -> Outcome {
         let RunJob { job, eval } = run;
         let parent = JobKey::new(&job.key.namespace, &job.parent_id);
         let row = self.job(&parent).ok_or_else(|| Refusal::NoJob(parent.clone()))?;
@@ -57,19 +57,19 @@ impl Store {
         &mut self,
         job: Arc<Job>,
         submission: Option<Arc<Submission>>,
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
     ) {
         let before = self.job(&job.key).map(|row| row.current().version);
         let slot = self.jobs.register(job, submission, self.index, self.at);
         if before != self.jobs.row(slot).map(|row| row.current().version) {
             self.cancel_deployment(slot, NEWER_VERSION, events);
         }
-        self.forget_old_versions(slot);
-        events.push(Event::JobRegistered(slot));
+        self.drop_old_versions(slot);
+        events.push(StateChange::JobRegistered(slot));
     }
 
     /// Forgets versions over the limit that nothing needs.
-    pub(super) fn forget_old_versions(&mut self, slot: JobSlot) {
+    pub(super) fn drop_old_versions(&mut self, slot: JobSlot) {
         let used = self.used_versions(slot);
         self.jobs.drop_versions(slot, |version| used.contains(&version));
     }
@@ -88,7 +88,7 @@ impl Store {
         &mut self,
         deregister: &DeregisterJob,
         rules: Rules,
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
     ) -> Outcome {
         let no_job = || Refusal::NoJob(deregister.job.clone());
         let is_known = !deregister.job.is_purged();
@@ -106,7 +106,7 @@ impl Store {
             row.purge |= deregister.purge;
         });
         self.cancel_deployment(slot, JOB_STOPPED, events);
-        events.push(Event::JobDeregistered(slot));
+        events.push(StateChange::JobDeregistered(slot));
         let mut eval = eval_of(deregister.eval, &job, Trigger::JobDeregister);
         if deregister.purge && rules.purged_jobs_leave_their_names() {
             eval.job = self.free_name(slot, deregister, events);
@@ -118,7 +118,12 @@ impl Store {
     /// Frees the name of a job that is purged. Its allocations are stopped as those of any stopped job: it stays under a key of
     /// its own until they have ended, so that whatever is registered under its name meanwhile is another job. What was to be
     /// planned for the job as it was comes too late.
-    fn free_name(&mut self, slot: JobSlot, deregister: &DeregisterJob, events: &mut Vec<Event>) -> JobKey {
+    fn free_name(
+        &mut self,
+        slot: JobSlot,
+        deregister: &DeregisterJob,
+        events: &mut Vec<StateChange>,
+    ) -> JobKey {
         let (name, purged) = (&deregister.job, deregister.job.purged(deregister.eval));
         let is_taken = self.jobs.find(&purged).is_some() || self.evals.find(deregister.eval).is_some();
         let Some(row) = self.jobs.row(slot).filter(|_| !is_taken) else { return name.clone() };
@@ -141,7 +146,7 @@ impl Store {
         for eval in evals {
             self.evals.update(eval, |eval| eval.job = purged.clone());
         }
-        events.push(Event::JobPurged(slot, name.clone()));
+        events.push(StateChange::JobPurged(slot, name.clone()));
         purged
     }
 }

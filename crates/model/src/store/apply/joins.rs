@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Tokens that have expired are forgotten as others are made, so many at a time.
+/// Tokens that have expired are garbage-collected as others are made, so many at a time.
 const EXPIRED_FORGOTTEN_MAX: usize = 16;
 
 impl Store {

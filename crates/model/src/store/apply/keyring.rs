@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Store;
 use crate::{
     command::{Outcome, Refusal},
-    event::Event,
+    event::StateChange,
     ids::RootKeyId,
     keyring::{
         ChangeKeyring, ROOT_KEYS_MAX, RetiredKek, RootKey, RootKeyState, SIGNING_PUBLIC_MAX, WRAPPED_KEY_MAX,
@@ -14,13 +14,13 @@ use crate::{
 };
 
 impl Store {
-    pub(super) fn change_keyring(&mut self, change: ChangeKeyring, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn change_keyring(&mut self, change: ChangeKeyring, events: &mut Vec<StateChange>) -> Outcome {
         match change {
             ChangeKeyring::PutKey { key, replaces, full } => self.put_root_key(*key, replaces, full)?,
             ChangeKeyring::RemoveKey(id) => self.remove_root_key(id)?,
             ChangeKeyring::Rewrap { wrapped, key, replaces } => self.rewrap(wrapped, *key, replaces)?,
         }
-        events.push(Event::KeyringChanged);
+        events.push(StateChange::KeyringChanged);
         Ok(())
     }
 
@@ -109,11 +109,11 @@ impl Store {
     }
 
     /// A key that is being replaced has nothing to do any more once nothing is encrypted with it.
-    pub(super) fn settle_rekeying(&mut self, id: RootKeyId, events: &mut Vec<Event>) {
+    pub(super) fn settle_rekeying(&mut self, id: RootKeyId, events: &mut Vec<StateChange>) {
         let is_rekeying = self.keyring.key(id).is_some_and(|key| key.state == RootKeyState::Rekeying);
         if is_rekeying && self.variables.encrypted_with(id) == 0 {
             self.set_root_key_state(id, RootKeyState::Inactive);
-            events.push(Event::KeyringChanged);
+            events.push(StateChange::KeyringChanged);
         }
     }
 

@@ -6,14 +6,19 @@ use super::{Store, eval_of, rules::Rules};
 use crate::{
     command::{LaunchJob, Outcome, Refusal},
     eval::Trigger,
-    event::Event,
+    event::StateChange,
     store::Launch,
 };
 
 impl Store {
     /// Makes the run for which a job is due, once: what is due already dealt with is refused, however often it is
     /// proposed.
-    pub(super) fn launch_job(&mut self, launch: LaunchJob, rules: Rules, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn launch_job(
+        &mut self,
+        launch: LaunchJob,
+        rules: Rules,
+        events: &mut Vec<StateChange>,
+    ) -> Outcome {
         let LaunchJob { job: key, due, at, eval } = launch;
         let slot = self.jobs.find(&key).ok_or_else(|| Refusal::NoJob(key.clone()))?;
         let row = self.jobs.row(slot).ok_or_else(|| Refusal::NoJob(key.clone()))?;
@@ -23,7 +28,7 @@ impl Store {
         let run = Arc::new(row.job().run_at(at));
         let missed_since = Some(due).filter(|due| *due != at && rules.missed_runs_are_recorded());
         self.jobs.update(slot, self.index, |row| row.launch = Some(Launch { at, overlapped, missed_since }));
-        events.push(Event::JobLaunched(slot));
+        events.push(StateChange::JobLaunched(slot));
         // Somebody may have run it by hand in the very same second.
         if !overlapped && self.jobs.find(&run.key).is_none() {
             self.register_version(run.clone(), None, events);

@@ -3,14 +3,14 @@
 use super::Store;
 use crate::{
     command::{Outcome, Refusal},
-    event::Event,
+    event::StateChange,
     namespace::is_tenant_name,
     node_pool::{NodePool, is_built_in_pool},
     store::JobStatus,
 };
 
 impl Store {
-    pub(super) fn put_node_pool(&mut self, pool: NodePool, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn put_node_pool(&mut self, pool: NodePool, events: &mut Vec<StateChange>) -> Outcome {
         let refuse = |why: &str| Err(Refusal::BadNodePool(pool.name.clone(), why.to_owned()));
         if !is_tenant_name(&pool.name) {
             return refuse("a name has 1 to 128 letters, digits, dashes and underscores");
@@ -20,12 +20,12 @@ impl Store {
         }
         let name = pool.name.clone();
         self.node_pools.put(pool, self.index);
-        events.push(Event::NodePoolChanged(name));
+        events.push(StateChange::NodePoolChanged(name));
         Ok(())
     }
 
     /// Takes away a pool that nothing uses. Looks at every node and job: this is rare.
-    pub(super) fn delete_node_pool(&mut self, name: &str, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn delete_node_pool(&mut self, name: &str, events: &mut Vec<StateChange>) -> Outcome {
         let refuse = |why: String| Err(Refusal::NodePoolInUse(name.to_owned(), why));
         if is_built_in_pool(name) {
             return refuse("it is always there".to_owned());
@@ -44,7 +44,7 @@ impl Store {
             return refuse(format!("it has non-terminal jobs, as {namespace}/{name}: stop those first"));
         }
         self.node_pools.remove(name, self.index);
-        events.push(Event::NodePoolChanged(name.to_owned()));
+        events.push(StateChange::NodePoolChanged(name.to_owned()));
         Ok(())
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use super::{AllocSlot, NodeSlot, Store, rules::Rules};
 use crate::{
     command::{Outcome, Refusal},
-    event::{Event, NodeChange},
+    event::{NodeChange, StateChange},
     ids::{Index, NodeId},
     node::{Node, NodeEvent, NodeEventKind, NodeStatus},
     store::nodes::NodeRecord,
 };
 
 impl Store {
-    pub(super) fn register_node(&mut self, node: Node, rules: Rules, events: &mut Vec<Event>) {
+    pub(super) fn register_node(&mut self, node: Node, rules: Rules, events: &mut Vec<StateChange>) {
         let (index, at) = (self.index, self.at);
         let registered = self.node_event(NodeEventKind::Registered, rules);
         let slot = match (self.nodes.find(node.id), self.nodes.find_purged(node.id)) {
@@ -39,7 +39,7 @@ impl Store {
                 events: registered.map(|event| Arc::new(vec![event])),
             }),
         };
-        events.push(Event::NodeRegistered(slot));
+        events.push(StateChange::NodeRegistered(slot));
     }
 
     /// What a node keeps of a change, if it keeps events.
@@ -48,7 +48,7 @@ impl Store {
         kind: impl Into<Option<NodeEventKind>>,
         rules: Rules,
     ) -> Option<NodeEvent> {
-        let kind = kind.into().filter(|_| rules.nodes_keep_events())?;
+        let kind = kind.into().filter(|_| rules.node_events_kept())?;
         Some(NodeEvent { kind, at: self.at, index: self.index })
     }
 
@@ -58,7 +58,7 @@ impl Store {
         status: NodeStatus,
         decided_on: Option<Index>,
         rules: Rules,
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
     ) -> Outcome {
         let slot = self.nodes.find(id).ok_or(Refusal::NoNode(id))?;
         // What its agent had confirmed was compared with another state.
@@ -77,7 +77,7 @@ impl Store {
             detail.status_at = at;
             detail.note(event);
         });
-        events.push(Event::NodeChanged(slot, NodeChange::Status));
+        events.push(StateChange::NodeChanged(slot, NodeChange::Status));
         if before != Some(status) && [before, Some(status)].contains(&Some(NodeStatus::Disconnected)) {
             self.touch_allocs_on(slot, events);
         }
@@ -94,14 +94,14 @@ impl Store {
     }
 
     /// What a node's allocations are said to be depends on whether it is disconnected: they have changed with it.
-    fn touch_allocs_on(&mut self, node: NodeSlot, events: &mut Vec<Event>) {
+    fn touch_allocs_on(&mut self, node: NodeSlot, events: &mut Vec<StateChange>) {
         let live: Vec<AllocSlot> =
             self.nodes.row(node).map(|row| self.nodes.live(row).collect()).unwrap_or_default();
         for slot in live {
             let Some(job) = self.allocs.row(slot).map(|row| row.job) else { continue };
             self.allocs.update(slot, self.index, self.at, |_, _| ());
             self.jobs.alloc_changed(job, self.index);
-            events.push(Event::AllocNodeChanged(slot));
+            events.push(StateChange::AllocNodeChanged(slot));
         }
     }
 
@@ -110,7 +110,7 @@ impl Store {
         id: NodeId,
         eligible: bool,
         rules: Rules,
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
     ) -> Outcome {
         let slot = self.nodes.find(id).ok_or(Refusal::NoNode(id))?;
         let is_drained = || self.nodes.detail(slot).is_some_and(|detail| detail.draining().is_some());
@@ -124,7 +124,7 @@ impl Store {
             row.eligible = eligible;
             detail.note(event);
         });
-        events.push(Event::NodeChanged(slot, NodeChange::Eligibility));
+        events.push(StateChange::NodeChanged(slot, NodeChange::Eligibility));
         Ok(())
     }
 }

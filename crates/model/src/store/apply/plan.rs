@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    AllocSlot, JobSlot, NodeSlot, Store, deployments::PlacedByGroup, replaced::Replaced, rules::Rules,
+    AllocSlot, JobSlot, NodeSlot, Store, deployments::PlacedByGroup, replaced::ReplacedStops, rules::Rules,
 };
 use crate::{
     alloc::{ClientStatus, DesiredStatus, Placement},
     command::{Outcome, PlanRecord, Refusal},
     device::DevicesHeld,
     eval::{Eval, Trigger},
-    event::Event,
+    event::StateChange,
     ids::{AllocId, EvalId, IdSeed, NodeId},
     job::Job,
     node::NodeStatus,
@@ -21,10 +21,10 @@ use crate::{
 
 /// What is looked at once more when a plan is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Check {
+pub(super) enum Recheck {
     /// Nothing: as plans in entries of version 1 were applied.
     Nothing,
-    /// Whether a placement's node is still there, open and has room and ports: as in entries of versions 2 and 3.
+    /// Whether a placement's node is still there, open and has capacity and ports: as in entries of versions 2 and 3.
     Room,
     /// Whether its node may still have it, and has all that it was given: what stands before the plan in the log may
     /// have changed that after the applier looked.
@@ -34,23 +34,23 @@ pub(super) enum Check {
 }
 
 /// A placement that cannot be: where, and why.
-struct Overtaken(NodeId, String);
+struct StalePlacement(NodeId, String);
 
 /// What is being carried out.
 #[derive(Clone, Copy)]
-struct Carried<'a> {
+struct PlanContext<'a> {
     eval: EvalId,
     job: JobSlot,
     version: (u64, &'a Job),
-    check: Check,
+    check: Recheck,
 }
 
 impl Store {
     pub(super) fn commit_plan(
         &mut self,
         plan: PlanRecord,
-        (check, rules): (Check, Rules),
-        events: &mut Vec<Event>,
+        (check, rules): (Recheck, Rules),
+        events: &mut Vec<StateChange>,
     ) -> Outcome {
         if plan.snapshot_index < self.restored_at {
             return Err(Refusal::Restored);
@@ -63,9 +63,9 @@ impl Store {
         if let Some(new) = plan.deployment {
             self.create_deployment(job, plan.job_version, *new, events);
         }
-        let mut replaced = Replaced::default();
+        let mut replaced = ReplacedStops::default();
         for stop in &plan.stops {
-            if rules.unreplaced_stay() && stop.reason.needs_successor() {
+            if rules.keep_unreplaced() && stop.reason.needs_successor() {
                 replaced.add(stop);
             } else {
                 self.stop_alloc(stop, rules, events);
@@ -81,7 +81,7 @@ impl Store {
             }
         }
         if let Some(version) = version {
-            let carried = Carried { eval: plan.eval, job, version: (plan.job_version, &version), check };
+            let carried = PlanContext { eval: plan.eval, job, version: (plan.job_version, &version), check };
             let older = self.older_versions(job, &plan.placements);
             replaced.keep_for(&plan.placements, |placement| self.find_open(placement.node, check).is_ok());
             for placement in plan.placements {
@@ -93,12 +93,12 @@ impl Store {
                     None => Ok(carried),
                     // It is kept as long as anything runs it, as whom this one replaces did.
                     Some(number) => match older.get(&number) {
-                        Some(job) => Ok(Carried { version: (number, job), ..carried }),
+                        Some(job) => Ok(PlanContext { version: (number, job), ..carried }),
                         None => Err(format!("was to run version {number}, which is gone")),
                     },
                 };
                 let carried = carried.and_then(|carried| replaced.admit(&placement).map(|()| carried));
-                let carried = carried.map_err(|why| Overtaken(placement.node, why));
+                let carried = carried.map_err(|why| StalePlacement(placement.node, why));
                 match carried.and_then(|carried| self.place(&carried, placement, events)) {
                     Ok(()) => {
                         replaced.placed_after(after);
@@ -142,9 +142,9 @@ impl Store {
         &mut self,
         id: AllocId,
         (job, version, newest): (JobSlot, u64, &Job),
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
     ) -> Option<u16> {
-        let is_old = |row: &AllocRow| row.job == job && row.is_wanted() && row.job_version < version;
+        let is_old = |row: &AllocRow| row.job == job && row.is_desired() && row.job_version < version;
         let (slot, row) = self.alloc(id).filter(|(_, row)| is_old(row))?;
         let before = row.group;
         let (group, _) = newest.group(&self.job_of(row)?.1.name)?;
@@ -156,14 +156,14 @@ impl Store {
             }
         });
         self.jobs.alloc_changed(job, self.index);
-        events.push(Event::AllocUpdated(slot, (before, group)));
+        events.push(StateChange::AllocUpdated(slot, (before, group)));
         Some(group)
     }
 
     /// Makes an evaluation of placements that could not be. It is part of the state: whatever becomes of the leader,
     /// what is missing is planned again.
-    fn plan_again(&mut self, previous: EvalId, overtaken: &[Overtaken], events: &mut Vec<Event>) {
-        let Some(Overtaken(node, why)) = overtaken.first() else { return };
+    fn plan_again(&mut self, previous: EvalId, overtaken: &[StalePlacement], events: &mut Vec<StateChange>) {
+        let Some(StalePlacement(node, why)) = overtaken.first() else { return };
         let Some(before) = self.evals.get(previous).cloned() else { return };
         let id = EvalId(IdSeed::new(self.index.0 ^ previous.0 as u64).mint());
         let mut again =
@@ -177,16 +177,16 @@ impl Store {
 
     fn place(
         &mut self,
-        carried: &Carried<'_>,
+        carried: &PlanContext<'_>,
         placement: Placement,
-        events: &mut Vec<Event>,
-    ) -> Result<(), Overtaken> {
+        events: &mut Vec<StateChange>,
+    ) -> Result<(), StalePlacement> {
         let (_, version) = carried.version;
         let Some(group) = version.groups.get(usize::from(placement.group)) else { return Ok(()) };
         if self.allocs.find(placement.id).is_some() {
             return Ok(());
         }
-        let refuse = |why: String| Overtaken(placement.node, why);
+        let refuse = |why: String| StalePlacement(placement.node, why);
         let node = self.find_open(placement.node, carried.check).map_err(refuse)?;
         let held = self.nodes.detail(node).map_or(Resources::ZERO, |detail| group.resources_on(&detail.node));
         let usage = Usage::of(held, group);
@@ -194,11 +194,11 @@ impl Store {
         let charge = held.minus(after.iter().fold(Resources::ZERO, |sum, (_, part)| sum.plus(part.room())));
         let inherited = self.ports_of(&after);
         let fresh: Vec<u16> = placement.ports.iter().copied().filter(|p| !inherited.contains(p)).collect();
-        if carried.check >= Check::Room {
-            self.check_room(node, charge).map_err(refuse)?;
+        if carried.check >= Recheck::Room {
+            self.check_capacity(node, charge).map_err(refuse)?;
             self.check_ports(node, &placement.ports, &after, carried.check).map_err(refuse)?;
         }
-        if carried.check >= Check::All {
+        if carried.check >= Recheck::All {
             self.check_reserved_ports(node, &placement.ports).map_err(refuse)?;
             self.check_devices(node, &placement, &after).map_err(refuse)?;
         }
@@ -215,10 +215,10 @@ impl Store {
             self.allocs.update(replaced, self.index, self.at, |_, detail| detail.extra_mut().next = Some(id));
             // Of one that goes on until then, its stop is the report.
             if self.allocs.row(replaced).is_some_and(AllocRow::is_terminal) {
-                events.push(Event::AllocReplaced(replaced));
+                events.push(StateChange::AllocReplaced(replaced));
             }
         }
-        events.push(Event::AllocPlaced(slot));
+        events.push(StateChange::AllocPlaced(slot));
         self.job_counted(carried.job, changed, events);
         Ok(())
     }
@@ -226,7 +226,7 @@ impl Store {
     /// Writes down the promises of its predecessors, and the allocation.
     fn insert_placed(
         &mut self,
-        carried: &Carried<'_>,
+        carried: &PlanContext<'_>,
         (node, held): (NodeSlot, Resources),
         placement: Placement,
         after: Vec<(AllocId, Usage)>,
@@ -270,19 +270,21 @@ impl Store {
     }
 
     /// The node of a placement, as long as it may have one.
-    fn find_open(&self, id: NodeId, check: Check) -> Result<NodeSlot, String> {
+    fn find_open(&self, id: NodeId, check: Recheck) -> Result<NodeSlot, String> {
         let (slot, row) = self.node(id).ok_or("is gone")?;
         match check {
-            Check::Nothing => Ok(slot),
+            Recheck::Nothing => Ok(slot),
             _ if row.status.is_silent() => Err(format!("is {}", row.status.as_str())),
             _ if !row.eligible => Err("is not eligible".to_owned()),
-            Check::All | Check::Lines if row.status != NodeStatus::Ready => Err("is not ready".to_owned()),
+            Recheck::All | Recheck::Lines if row.status != NodeStatus::Ready => {
+                Err("is not ready".to_owned())
+            }
             _ => Ok(slot),
         }
     }
 
     /// Whether a node has what an allocation adds to what is held there.
-    fn check_room(&self, slot: NodeSlot, charge: Resources) -> Result<(), String> {
+    fn check_capacity(&self, slot: NodeSlot, charge: Resources) -> Result<(), String> {
         let free = self.nodes.row(slot).map_or(Resources::ZERO, NodeRow::free);
         match charge.exceeds(free) {
             Some(short) => Err(format!("has too little {short} left")),
@@ -296,7 +298,7 @@ impl Store {
         slot: NodeSlot,
         ports: &[u16],
         after: &[(AllocId, Usage)],
-        check: Check,
+        check: Recheck,
     ) -> Result<(), String> {
         if ports.is_empty() {
             return Ok(());

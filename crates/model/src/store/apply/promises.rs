@@ -1,12 +1,12 @@
 //! What allocations that are to end leave to those that wait for them on the same node.
 //!
 //! Whoever waits runs after the one it waits for, and after whom that one waits for: of such a chain one runs at a time, so
-//! that its room is counted once, however often work is replaced before it ever starts. What an allocation was promised it
+//! that its capacity is counted once, however often work is replaced before it ever starts. What an allocation was promised it
 //! can therefore promise on; when it ends before its turn, its successors take its place in the line.
 
 use std::collections::BTreeSet;
 
-use super::{AllocSlot, NodeSlot, Store, plan::Check};
+use super::{AllocSlot, NodeSlot, Store, plan::Recheck};
 use crate::{
     alloc::{Placement, StopReason},
     device::{DeviceGrant, DevicesHeld},
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// What an allocation leaves that ends before its turn.
-pub(super) struct Bequest {
+pub(super) struct ReleasedPromises {
     /// Whom it waits for, and what they promised it.
     after: Vec<(AllocId, Usage)>,
     /// What it holds besides.
@@ -35,14 +35,14 @@ impl Store {
         node: NodeSlot,
         placement: &Placement,
         needed: &Usage,
-        check: Check,
+        check: Recheck,
     ) -> Vec<(AllocId, Usage)> {
         let mut left = needed.clone();
         let mut parts: Vec<(AllocId, Usage)> = Vec::new();
         let named = placement.after.iter().copied().filter(|id| *id != placement.id);
         let predecessors: Vec<AllocId> = match check {
-            Check::Lines => self.those_left_of(node, named.collect()),
-            Check::All | Check::Room | Check::Nothing => named.collect(),
+            Recheck::Lines => self.those_left_of(node, named.collect()),
+            Recheck::All | Recheck::Room | Recheck::Nothing => named.collect(),
         };
         for id in predecessors {
             let Some((slot, _)) = self.alloc(id).filter(|(_, row)| row.node == node && !row.is_terminal())
@@ -53,20 +53,21 @@ impl Store {
                 continue;
             }
             let promises = match check {
-                Check::Lines | Check::All => self.usage_to_promise(slot),
-                Check::Room | Check::Nothing => self.own_usage_to_promise(slot),
+                Recheck::Lines | Recheck::All => self.usage_to_promise(slot),
+                Recheck::Room | Recheck::Nothing => self.own_usage_to_promise(slot),
             };
             let part = promises.common(&left);
             left.remove(&part);
-            let is_needed = part != Usage::default() || self.leaves_more_than_room(slot, placement, check);
-            if is_needed || check == Check::Nothing {
+            let is_needed =
+                part != Usage::default() || self.leaves_more_than_resources(slot, placement, check);
+            if is_needed || check == Recheck::Nothing {
                 parts.push((id, part));
             }
         }
         parts
     }
 
-    /// The predecessors of a plan as it is by now: in the place of one that has ended before its turn stand those for whom it
+    /// The predecessors of a plan as it is by now: in place of one that has ended before its turn stand those for whom it
     /// waited. They still hold what it was to have, and its successor with it.
     fn those_left_of(&self, node: NodeSlot, mut next: Vec<AllocId>) -> Vec<AllocId> {
         let (mut left, mut seen) = (Vec::new(), BTreeSet::new());
@@ -87,13 +88,13 @@ impl Store {
     }
 
     /// Whether a successor is given ports, devices or cores of a predecessor that nobody else was given, or preempted it.
-    fn leaves_more_than_room(&self, slot: AllocSlot, successor: &Placement, check: Check) -> bool {
+    fn leaves_more_than_resources(&self, slot: AllocSlot, successor: &Placement, check: Recheck) -> bool {
         let Some((row, extra)) = self.allocs.row(slot).zip(self.allocs.extra(slot)) else { return false };
         if extra.stop_reason == Some(StopReason::Preempted) {
             return true;
         }
         let Placement { ports, devices, cores, .. } = successor;
-        if check < Check::All || !shares(extra, ports, devices, cores) {
+        if check < Recheck::All || !shares(extra, ports, devices, cores) {
             return shares(extra, ports, devices, cores);
         }
         let mut left = self.devices_left_by(row.node, [row.id]);
@@ -104,7 +105,7 @@ impl Store {
 
     /// What an allocation that ends leaves to those that wait for it, of what it waits for itself; none when it waits for
     /// nobody, or nobody for it.
-    pub(super) fn bequest(&self, slot: AllocSlot) -> Option<Bequest> {
+    pub(super) fn bequest(&self, slot: AllocSlot) -> Option<ReleasedPromises> {
         let (row, extra) = (self.allocs.row(slot)?, self.allocs.extra(slot)?);
         let living = extra.after.iter().filter(|(id, _)| self.still_holds(*id));
         let after: Vec<_> = living.cloned().collect();
@@ -119,12 +120,12 @@ impl Store {
         let heirs: Vec<_> = heirs.into_iter().map(|heir| (heir, self.charge_of(heir))).collect();
         let mut own = self.usage_of(row);
         after.iter().for_each(|(_, part)| own.remove(part));
-        (!heirs.is_empty()).then_some(Bequest { after, own, heirs })
+        (!heirs.is_empty()).then_some(ReleasedPromises { after, own, heirs })
     }
 
     /// Those that waited for an allocation that has ended take its place in the lines in which it waited.
-    pub(super) fn hand_on(&mut self, ended: AllocId, bequest: Bequest) {
-        let Bequest { mut after, mut own, heirs } = bequest;
+    pub(super) fn hand_on(&mut self, ended: AllocId, bequest: ReleasedPromises) {
+        let ReleasedPromises { mut after, mut own, heirs } = bequest;
         for (heir, charged) in heirs {
             let Some((row, extra)) = self.allocs.row(heir).copied().zip(self.allocs.extra(heir).cloned())
             else {
@@ -199,8 +200,8 @@ impl Store {
         held
     }
 
-    /// The same, as far as it is room of its node.
-    pub fn room_to_promise(&self, slot: AllocSlot) -> Resources {
+    /// The same, as far as it is capacity of its node.
+    pub fn resources_to_promise(&self, slot: AllocSlot) -> Resources {
         let Some(row) = self.allocs.row(slot).filter(|row| !row.is_terminal()) else {
             return Resources::ZERO;
         };
@@ -208,7 +209,7 @@ impl Store {
     }
 
     /// What an allocation adds to what is held on its node: not what is still its predecessors'.
-    pub fn room_added(&self, slot: AllocSlot) -> Resources {
+    pub fn resources_added(&self, slot: AllocSlot) -> Resources {
         let Some(row) = self.allocs.row(slot).filter(|row| !row.is_terminal()) else {
             return Resources::ZERO;
         };
@@ -246,8 +247,8 @@ impl Store {
         self.less_promises(slot, self.usage_of(row))
     }
 
-    /// The same, as far as it is room of its node.
-    pub(super) fn own_room_to_promise(&self, slot: AllocSlot) -> Resources {
+    /// The same, as far as it is capacity of its node.
+    pub(super) fn own_resources_to_promise(&self, slot: AllocSlot) -> Resources {
         let Some(row) = self.allocs.row(slot).filter(|row| !row.is_terminal()) else {
             return Resources::ZERO;
         };
@@ -277,9 +278,9 @@ impl Store {
     }
 
     /// The ports that a successor may have of an allocation: before version 4 not those of its own predecessors.
-    pub(super) fn ports_left_to(&self, slot: AllocSlot, check: Check) -> Vec<u16> {
+    pub(super) fn ports_left_to(&self, slot: AllocSlot, check: Recheck) -> Vec<u16> {
         let mut ports = self.ports_to_promise(slot);
-        if check < Check::All {
+        if check < Recheck::All {
             let borrowed = self.ports_of(self.allocs.extra(slot).map_or(&[][..], |extra| &extra.after));
             ports.retain(|port| !borrowed.contains(port));
         }
@@ -321,7 +322,7 @@ fn shares(extra: &AllocExtra, ports: &[u16], devices: &[DeviceGrant], cores: &[u
     extra.ports.iter().any(|port| ports.contains(port)) || held != before
 }
 
-/// Puts others in the place of one that is waited for.
+/// Puts others in place of one that is waited for.
 fn take_place(after: &mut Vec<(AllocId, Usage)>, of: AllocId, others: Vec<(AllocId, Usage)>) {
     if others.is_empty() {
         return;

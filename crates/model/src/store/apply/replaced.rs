@@ -9,7 +9,7 @@ use crate::{
 
 /// The stops of a plan that stand for a successor each.
 #[derive(Debug, Default)]
-pub(super) struct Replaced {
+pub(super) struct ReplacedStops {
     stops: BTreeMap<AllocId, Stop>,
     /// Those of them that stay.
     kept: BTreeSet<AllocId>,
@@ -18,7 +18,7 @@ pub(super) struct Replaced {
     followed: BTreeSet<AllocId>,
 }
 
-impl Replaced {
+impl ReplacedStops {
     pub fn add(&mut self, stop: &Stop) {
         self.stops.insert(stop.alloc, *stop);
     }

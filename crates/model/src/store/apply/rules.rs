@@ -1,7 +1,7 @@
 //! By which rules an entry is applied: those of the version under which it was written, so that an old log comes to what
 //! it came to before.
 
-use super::{AllocRow, Store, plan::Check};
+use super::{AllocRow, Store, plan::Recheck};
 use crate::{deployment::Deployment, ids::Index};
 
 /// The rules of one version of entries.
@@ -17,11 +17,11 @@ impl Rules {
     }
 
     /// What is looked at once more when a plan is applied.
-    pub fn plan(self) -> Check {
+    pub fn plan(self) -> Recheck {
         match self.version {
-            ..4 => Check::Room,
-            4..6 => Check::All,
-            6.. => Check::Lines,
+            ..4 => Recheck::Room,
+            4..6 => Recheck::All,
+            6.. => Recheck::Lines,
         }
     }
 
@@ -35,19 +35,19 @@ impl Rules {
         self.version >= 4
     }
 
-    /// Whether an allocation may be forgotten; `decided_on` is what the decision says of itself, none in entries of version 1,
+    /// Whether an allocation may be garbage-collected; `decided_on` is what the decision says of itself, none in entries of version 1,
     /// which could forget the results of batch work. Later ones could forget why a system job has nothing on a node.
-    pub fn may_forget(self, store: &Store, row: &AllocRow, decided_on: Option<Index>) -> bool {
+    pub fn may_collect(self, store: &Store, row: &AllocRow, decided_on: Option<Index>) -> bool {
         match decided_on {
             None => row.is_terminal(),
             Some(_) if self.version < 4 => store.is_no_result(row),
-            Some(_) => store.may_forget(row),
+            Some(_) => store.may_collect(row),
         }
     }
 
-    /// Whether a deployment may be forgotten that is over. Older entries could forget one whose allocations had yet to be found
+    /// Whether a deployment may be garbage-collected that is over. Older entries could forget one whose allocations had yet to be found
     /// healthy for the next, which then waited for them without end.
-    pub fn may_forget_deployment(self, store: &Store, over: &Deployment) -> bool {
+    pub fn may_collect_deployment(self, store: &Store, over: &Deployment) -> bool {
         self.version < 4 || !store.is_carried(over)
     }
 
@@ -62,7 +62,7 @@ impl Rules {
     }
 
     /// Whether what a plan replaces stays where its successor cannot be placed any more.
-    pub fn unreplaced_stay(self) -> bool {
+    pub fn keep_unreplaced(self) -> bool {
         self.version >= 5
     }
 
@@ -82,7 +82,7 @@ impl Rules {
     }
 
     /// Whether an allocation is declared lost only while its node is silent, and a node that was confirmed before that is not
-    /// ready: what runs on there would hold room that others were given.
+    /// ready: what runs on there would hold capacity that others were given.
     pub fn losses_void_confirmations(self) -> bool {
         self.version >= 6
     }
@@ -93,12 +93,12 @@ impl Rules {
     }
 
     /// Whether the end of an allocation keeps when its agent saw it, where that node's clock is ahead.
-    pub fn ends_say_when(self) -> bool {
+    pub fn ends_have_time(self) -> bool {
         self.version >= 6
     }
 
     /// Whether a node keeps its events.
-    pub fn nodes_keep_events(self) -> bool {
+    pub fn node_events_kept(self) -> bool {
         self.version >= 7
     }
 

@@ -6,14 +6,19 @@ use super::{Store, eval_of, rules::Rules};
 use crate::{
     command::{Outcome, Refusal, ScaleJob},
     eval::Trigger,
-    event::Event,
+    event::StateChange,
     job::Job,
 };
 
 impl Store {
     /// A count that changes makes a new version of the job, unless that was stopped meanwhile; a message alone is only
     /// kept.
-    pub(super) fn scale_job(&mut self, scale: ScaleJob, rules: Rules, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn scale_job(
+        &mut self,
+        scale: ScaleJob,
+        rules: Rules,
+        events: &mut Vec<StateChange>,
+    ) -> Outcome {
         let ScaleJob { job: key, mut event } = scale;
         let slot = self.jobs.find(&key).ok_or_else(|| Refusal::NoJob(key.clone()))?;
         let job =
@@ -33,7 +38,7 @@ impl Store {
             self.register_version(scaled.clone(), None, events);
             self.create_eval(eval_of(eval, &scaled, Trigger::JobScaling), events);
         }
-        events.push(Event::JobScaled(slot, event.group.clone()));
+        events.push(StateChange::JobScaled(slot, event.group.clone()));
         self.jobs.scaled(slot, event);
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     command::{Outcome, Refusal, SetSchedulerConfig},
-    event::Event,
+    event::StateChange,
     ids::Index,
     store::Store,
 };
@@ -13,7 +13,7 @@ impl Store {
     pub(super) fn set_scheduler_config(
         &mut self,
         set: SetSchedulerConfig,
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
     ) -> Outcome {
         let SetSchedulerConfig { mut config, only_if } = set;
         let current = self.scheduler_config.modify_index;
@@ -24,7 +24,7 @@ impl Store {
         config.create_index = if created == Index::default() { self.index } else { created };
         config.modify_index = self.index;
         self.scheduler_config = Arc::new(config);
-        events.push(Event::SchedulerConfigChanged);
+        events.push(StateChange::SchedulerConfigChanged);
         Ok(())
     }
 }

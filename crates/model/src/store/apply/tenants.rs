@@ -3,7 +3,7 @@
 use super::{AllocSlot, JobSlot, Store};
 use crate::{
     command::{Outcome, Refusal},
-    event::Event,
+    event::StateChange,
     ids::{AllocId, JobKey},
     namespace::{NAMESPACE_DEFAULT, NAMESPACE_DEPTH_MAX, Namespace, WEIGHT_MILLI_MAX, is_tenant_name},
     quota::{Quota, Usage},
@@ -11,12 +11,12 @@ use crate::{
 };
 
 impl Store {
-    pub(super) fn put_namespace(&mut self, namespace: Namespace, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn put_namespace(&mut self, namespace: Namespace, events: &mut Vec<StateChange>) -> Outcome {
         self.check_namespace(&namespace)?;
         let name = namespace.name.clone();
         self.namespaces.put(namespace, self.index);
         self.count_quotas();
-        events.push(Event::NamespaceChanged(name));
+        events.push(StateChange::NamespaceChanged(name));
         Ok(())
     }
 
@@ -60,7 +60,7 @@ impl Store {
         1 + below.zip(inside).filter(|(_, inside)| *inside).map(|(levels, _)| levels).max().unwrap_or(0)
     }
 
-    pub(super) fn delete_namespace(&mut self, name: &str, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn delete_namespace(&mut self, name: &str, events: &mut Vec<StateChange>) -> Outcome {
         if self.namespaces.get(name).is_none() {
             return Err(Refusal::NoNamespace(name.to_owned()));
         }
@@ -88,7 +88,7 @@ impl Store {
         }
         drop(all);
         self.namespaces.remove(name, self.index);
-        events.push(Event::NamespaceChanged(name.to_owned()));
+        events.push(StateChange::NamespaceChanged(name.to_owned()));
         Ok(())
     }
 
@@ -97,7 +97,7 @@ impl Store {
         from.next().map(|(key, _)| key).filter(|key| &*key.namespace == namespace)
     }
 
-    pub(super) fn put_quota(&mut self, quota: Quota, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn put_quota(&mut self, quota: Quota, events: &mut Vec<StateChange>) -> Outcome {
         let refuse = |why: &str| Err(Refusal::BadQuota(quota.name.clone(), why.to_owned()));
         if !is_tenant_name(&quota.name) {
             return refuse("a name has 1 to 128 letters, digits, dashes and underscores");
@@ -108,11 +108,11 @@ impl Store {
         let name = quota.name.clone();
         self.quotas.put(quota, self.index);
         self.count_quotas();
-        events.push(Event::QuotaChanged(name));
+        events.push(StateChange::QuotaChanged(name));
         Ok(())
     }
 
-    pub(super) fn delete_quota(&mut self, name: &str, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn delete_quota(&mut self, name: &str, events: &mut Vec<StateChange>) -> Outcome {
         if self.quotas.get(name).is_none() {
             return Err(Refusal::NoQuota(name.to_owned()));
         }
@@ -122,7 +122,7 @@ impl Store {
         }
         drop(all);
         self.quotas.remove(name, self.index);
-        events.push(Event::QuotaChanged(name.to_owned()));
+        events.push(StateChange::QuotaChanged(name.to_owned()));
         Ok(())
     }
 

@@ -3,16 +3,20 @@
 use super::Store;
 use crate::{
     command::{Outcome, Refusal},
-    event::Event,
+    event::StateChange,
     ids::{Index, RootKeyId},
     variable::{
-        ChangeVariable, NAMESPACE_VARIABLE_BYTES_MAX, NAMESPACE_VARIABLES_MAX, REKEYED_MAX, Rekeyed,
+        ChangeVariable, NAMESPACE_VARIABLE_BYTES_MAX, NAMESPACE_VARIABLES_MAX, REKEYED_MAX, RekeyedVariable,
         SEALED_VARIABLE_MAX, VARIABLES_BYTES_MAX, VARIABLES_MAX, Variable, VariableKey, check_variable_path,
     },
 };
 
 impl Store {
-    pub(super) fn change_variable(&mut self, change: ChangeVariable, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn change_variable(
+        &mut self,
+        change: ChangeVariable,
+        events: &mut Vec<StateChange>,
+    ) -> Outcome {
         match change {
             ChangeVariable::Put(variable, only_if) => self.put_variable(*variable, only_if, events),
             ChangeVariable::Delete(key, only_if) => self.delete_variable(&key, only_if, events),
@@ -27,7 +31,7 @@ impl Store {
         &mut self,
         mut variable: Variable,
         only_if: Option<Index>,
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
     ) -> Outcome {
         let key = variable.key.clone();
         if self.namespaces.get(&key.namespace).is_none() {
@@ -42,7 +46,7 @@ impl Store {
         variable.create_index = old.as_ref().map_or(self.index, |old| old.create_index);
         (variable.modified_at, variable.modify_index) = (self.at, self.index);
         self.variables.put(variable);
-        events.push(Event::VariableWritten(key));
+        events.push(StateChange::VariableWritten(key));
         if let Some(old) = old {
             self.settle_rekeying(old.root_key, events);
         }
@@ -53,19 +57,19 @@ impl Store {
         &mut self,
         key: &VariableKey,
         only_if: Option<Index>,
-        events: &mut Vec<Event>,
+        events: &mut Vec<StateChange>,
     ) -> Outcome {
         self.check_last_written(key, only_if)?;
         if let Some(old) = self.variables.remove(key, self.index) {
-            events.push(Event::VariableDeleted(key.clone()));
+            events.push(StateChange::VariableDeleted(key.clone()));
             self.settle_rekeying(old.root_key, events);
         }
         Ok(())
     }
 
-    /// What people read stays as it is, and so does the index at which it was last written.
-    fn rekey(&mut self, rekeyed: Rekeyed, events: &mut Vec<Event>) {
-        let Rekeyed { key, modify_index, root_key, sealed } = rekeyed;
+    /// What users read stays as it is, and so does the index at which it was last written.
+    fn rekey(&mut self, rekeyed: RekeyedVariable, events: &mut Vec<StateChange>) {
+        let RekeyedVariable { key, modify_index, root_key, sealed } = rekeyed;
         let is_longer_than_allowed = sealed.len() > SEALED_VARIABLE_MAX;
         let Some(old) = self.variables.get(&key).filter(|old| old.modify_index == modify_index).cloned()
         else {

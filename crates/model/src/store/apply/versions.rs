@@ -3,14 +3,14 @@
 use super::{JobSlot, Store};
 use crate::{
     command::{NewTag, Outcome, Refusal, SetJobStable, TagVersion},
-    event::Event,
+    event::StateChange,
     ids::JobKey,
     job::{JOB_TAGS_MAX, VersionTag},
     store::JobRow,
 };
 
 impl Store {
-    pub(super) fn set_job_stable(&mut self, set: &SetJobStable, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn set_job_stable(&mut self, set: &SetJobStable, events: &mut Vec<StateChange>) -> Outcome {
         let SetJobStable { job, version, stable } = set;
         let (slot, row) = self.job_row(job)?;
         let known = row.version(*version).ok_or_else(|| Refusal::NoVersion(job.clone(), *version))?;
@@ -18,12 +18,12 @@ impl Store {
             self.jobs.update(slot, self.index, |row| {
                 row.change_version(*version, |version| version.stable = *stable);
             });
-            events.push(Event::JobStatusChanged(slot));
+            events.push(StateChange::JobStatusChanged(slot));
         }
         Ok(())
     }
 
-    pub(super) fn tag_version(&mut self, tag: TagVersion, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn tag_version(&mut self, tag: TagVersion, events: &mut Vec<StateChange>) -> Outcome {
         let TagVersion { job, name, tagged } = tag;
         let (slot, row) = self.job_row(&job)?;
         let owner = row.tagged(&name).map(|version| version.version);
@@ -46,8 +46,8 @@ impl Store {
         };
         self.jobs.update(slot, self.index, |row| row.change_version(version, |version| version.tag = tag));
         // What was kept for its tag alone may go.
-        self.forget_old_versions(slot);
-        events.push(Event::JobStatusChanged(slot));
+        self.drop_old_versions(slot);
+        events.push(StateChange::JobStatusChanged(slot));
         Ok(())
     }
 

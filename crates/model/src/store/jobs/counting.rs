@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// What a change of counts may touch besides the row.
-struct Books<'a> {
+struct JobIndexes<'a> {
     lists: &'a mut Postings,
     digest: &'a mut TableDigest,
 }
@@ -27,13 +27,13 @@ impl Jobs {
         &mut self,
         slot: JobSlot,
         index: Index,
-        change: impl FnOnce(&mut JobRow, Books<'_>),
+        change: impl FnOnce(&mut JobRow, JobIndexes<'_>),
     ) -> StatusChanged {
         let Self { rows, lists, by_status, digest, modify_index, .. } = self;
         let Some(row) = rows.get_mut(slot) else { return StatusChanged(false) };
         let (before, counted_before) = (row.status(), counted_as(row));
         digest.remove(row.indexes_hash());
-        change(row, Books { lists, digest });
+        change(row, JobIndexes { lists, digest });
         let changed = row.status() != before;
         if changed {
             by_status.remove(counted_before);
@@ -52,11 +52,11 @@ impl Jobs {
         group: &str,
         index: Index,
     ) -> StatusChanged {
-        self.count(slot, index, |row, books| {
-            books.lists.push(&mut row.allocs, alloc.0);
+        self.count(slot, index, |row, indexes| {
+            indexes.lists.push(&mut row.allocs, alloc.0);
             row.live += 1;
             row.allocs_index = index;
-            counts_of(row, group, books.digest).live += 1;
+            counts_of(row, group, indexes.digest).live += 1;
         })
     }
 
@@ -72,12 +72,12 @@ impl Jobs {
         status: ClientStatus,
         index: Index,
     ) -> StatusChanged {
-        self.count(slot, index, |row, books| {
+        self.count(slot, index, |row, indexes| {
             row.live -= 1;
             row.allocs_index = index;
             let job = row.key_hash;
-            let counts = counts_of(row, group, books.digest);
-            books.digest.remove(counts.hash(job));
+            let counts = counts_of(row, group, indexes.digest);
+            indexes.digest.remove(counts.hash(job));
             counts.live -= 1;
             // A restored state may say that there have been any number of them.
             let ended = match status {
@@ -86,7 +86,7 @@ impl Jobs {
                 _ => &mut counts.lost,
             };
             *ended = ended.saturating_add(1);
-            books.digest.add(counts.hash(job));
+            indexes.digest.add(counts.hash(job));
         })
     }
 
@@ -100,16 +100,16 @@ impl Jobs {
 
     pub(in crate::store) fn set_queued(&mut self, slot: JobSlot, queued: &BTreeMap<&str, u32>, index: Index) {
         let queued = |group: &str| queued.get(group).copied().unwrap_or_default();
-        let StatusChanged(_) = self.count(slot, index, |row, books| {
+        let StatusChanged(_) = self.count(slot, index, |row, indexes| {
             let job = row.key_hash;
             for at in 0..row.counts.len() {
                 if row.counts.get(at).is_none_or(|c| c.queued == queued(&c.group)) {
                     continue;
                 }
                 let Some(counts) = row.counts.get_mut(at) else { continue };
-                books.digest.remove(counts.hash(job));
+                indexes.digest.remove(counts.hash(job));
                 counts.queued = queued(&counts.group);
-                books.digest.add(counts.hash(job));
+                indexes.digest.add(counts.hash(job));
             }
         });
     }
@@ -121,8 +121,8 @@ impl Jobs {
         open: bool,
         index: Index,
     ) -> StatusChanged {
-        self.count(slot, index, |row, books| {
-            books.lists.push(&mut row.evals, eval.0);
+        self.count(slot, index, |row, indexes| {
+            indexes.lists.push(&mut row.evals, eval.0);
             row.evals_index = row.evals_index.max(index);
             row.open_evals += u32::from(open);
         })
@@ -168,13 +168,13 @@ impl Jobs {
         }
     }
 
-    pub(in crate::store) fn forget_allocs(&mut self, slot: JobSlot, gone: impl Fn(u32) -> bool) {
+    pub(in crate::store) fn drop_allocs(&mut self, slot: JobSlot, gone: impl Fn(u32) -> bool) {
         if let Some(row) = self.rows.get_mut(slot) {
             self.lists.retain(&mut row.allocs, |alloc| !gone(alloc));
         }
     }
 
-    pub(in crate::store) fn forget_eval(&mut self, slot: JobSlot, eval: EvalSlot) {
+    pub(in crate::store) fn drop_eval(&mut self, slot: JobSlot, eval: EvalSlot) {
         if let Some(row) = self.rows.get_mut(slot) {
             self.lists.remove(&mut row.evals, eval.0);
         }

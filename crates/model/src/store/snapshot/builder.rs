@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use minicbor::Decode;
 
-use super::{HASH_VERSION, Record, SnapshotError};
+use super::{HASH_VERSION, SnapshotError, SnapshotRecord};
 use crate::{
-    codec::plain::Plain,
+    codec::byte_reader::ByteReader,
     eval::Eval,
     ids::{AllocId, Index, JobKey},
     namespace::Namespace,
@@ -24,7 +24,7 @@ const VERSION_MAX: u64 = 1 << 62;
 
 /// A store that is not complete yet.
 #[derive(Debug, Clone, Default)]
-pub struct Builder {
+pub struct StoreBuilder {
     store: Store,
     /// Versions and scaling events of the job whose record comes next, newest first.
     versions: Vec<JobVersion>,
@@ -40,7 +40,7 @@ pub struct Builder {
 /// How the record of an allocation begins: an array of two, of which the first is its number.
 const ALLOC: &[u8] = &[0x82, 3];
 
-/// The record of an allocation, as [`Record`] has it. There are millions of them, and each takes memory of its own for
+/// The record of an allocation, as [`SnapshotRecord`] has it. There are millions of them, and each takes memory of its own for
 /// what stays alone.
 #[derive(Decode)]
 enum AllocOnly<'b> {
@@ -59,7 +59,7 @@ struct WrittenKey<'b> {
 
 /// The record of an allocation that has ended, as most have.
 fn read_plain(record: &[u8]) -> Option<(WrittenKey<'_>, AllocRecord)> {
-    let mut from = Plain::new(record);
+    let mut from = ByteReader::new(record);
     from.pass(ALLOC)?;
     from.fields(2)?;
     from.fields(2)?;
@@ -68,7 +68,7 @@ fn read_plain(record: &[u8]) -> Option<(WrittenKey<'_>, AllocRecord)> {
     from.rest().is_empty().then_some((key, alloc))
 }
 
-impl Builder {
+impl StoreBuilder {
     /// One whose store has the hash of all allocations, and of them only those that live: what jobs count of these is hashed, too.
     pub fn that_only_hashes() -> Self {
         Self { only_hashes: true, ..Self::default() }
@@ -96,58 +96,58 @@ impl Builder {
     ///
     /// # Errors
     /// When the record does not fit the others, or the store is not the one that was written.
-    pub fn add(&mut self, record: Record) -> Result<Option<Store>, SnapshotError> {
+    pub fn add(&mut self, record: SnapshotRecord) -> Result<Option<Store>, SnapshotError> {
         let store = &mut self.store;
         match record {
-            Record::Header(index, at, granted, restored_at) => {
+            SnapshotRecord::Header(index, at, granted, restored_at) => {
                 if index.max(granted) > INDEX_MAX {
                     return Err(SnapshotError::Inconsistent(format!("it stands at index {index}")));
                 }
                 (store.index, store.at, store.granted) = (index, at, granted);
                 store.restored_at = restored_at;
             }
-            Record::Cluster(cluster) => store.cluster = cluster,
-            Record::SchedulerConfig(config) => store.scheduler_config = config,
-            Record::Namespace(record) => store.namespaces.restore(record),
-            Record::Quota(record) => store.quotas.restore(record),
-            Record::NodePool(row) => store.node_pools.restore(row),
-            Record::AclPolicy(policy) => store.acl.put_policy(*policy),
-            Record::AclRole(role) => store.acl.put_role(*role),
-            Record::AclToken(token) => store.acl.put_token(*token),
-            Record::RevokedToken(revoked) => store.acl.put_revoked(revoked),
-            Record::OneTimeToken(token) => {
+            SnapshotRecord::Cluster(cluster) => store.cluster = cluster,
+            SnapshotRecord::SchedulerConfig(config) => store.scheduler_config = config,
+            SnapshotRecord::Namespace(record) => store.namespaces.restore(record),
+            SnapshotRecord::Quota(record) => store.quotas.restore(record),
+            SnapshotRecord::NodePool(row) => store.node_pools.restore(row),
+            SnapshotRecord::AclPolicy(policy) => store.acl.put_policy(*policy),
+            SnapshotRecord::AclRole(role) => store.acl.put_role(*role),
+            SnapshotRecord::AclToken(token) => store.acl.put_token(*token),
+            SnapshotRecord::RevokedToken(revoked) => store.acl.put_revoked(revoked),
+            SnapshotRecord::OneTimeToken(token) => {
                 let index = token.create_index;
                 store.acl.put_one_time(*token, index);
             }
-            Record::JoinToken(token) => {
+            SnapshotRecord::JoinToken(token) => {
                 let index = token.create_index;
                 store.acl.put_join_token(*token, index);
             }
             // Where it was revoked is not kept: it is before all that follows.
-            Record::RevokedNode(revoked) => store.acl.revoke_node(revoked, Index(0)),
-            Record::RevokedServer(revoked) => store.acl.revoke_server(revoked, Index(0)),
-            Record::RootKey(key) => store.keyring.put(*key),
-            Record::RetiredKek(retired) => store.keyring.retire(retired),
-            Record::Variable(variable) => store.variables.put(Arc::unwrap_or_clone(variable)),
-            Record::Node(node) if store.nodes.find_purged(node.node.id).is_some() => {
+            SnapshotRecord::RevokedNode(revoked) => store.acl.revoke_node(revoked, Index(0)),
+            SnapshotRecord::RevokedServer(revoked) => store.acl.revoke_server(revoked, Index(0)),
+            SnapshotRecord::RootKey(key) => store.keyring.put(*key),
+            SnapshotRecord::RetiredKek(retired) => store.keyring.retire(retired),
+            SnapshotRecord::Variable(variable) => store.variables.put(Arc::unwrap_or_clone(variable)),
+            SnapshotRecord::Node(node) if store.nodes.find_purged(node.node.id).is_some() => {
                 return Err(twice(&format!("node {}", node.node.id)));
             }
-            Record::Node(node) => drop(store.nodes.insert(*node)),
-            Record::JobVersion(version) => self.versions.push(*version),
-            Record::Scaling(event) => self.scalings.push(*event),
-            Record::Job(job) => {
+            SnapshotRecord::Node(node) => drop(store.nodes.insert(*node)),
+            SnapshotRecord::JobVersion(version) => self.versions.push(*version),
+            SnapshotRecord::Scaling(event) => self.scalings.push(*event),
+            SnapshotRecord::Job(job) => {
                 let job = self.complete(*job)?;
                 if self.store.jobs.find(&job.key).is_some() {
                     return Err(twice(&format!("job {}", job.key)));
                 }
                 self.store.jobs.insert(job);
             }
-            Record::Alloc(job, alloc) => {
+            SnapshotRecord::Alloc(job, alloc) => {
                 let key = WrittenKey { namespace: &job.namespace, id: &job.id };
                 self.restore_alloc(&key, *alloc)?;
             }
-            Record::Eval(eval) => restore_eval(store, eval),
-            Record::Deployment(deployment) => {
+            SnapshotRecord::Eval(eval) => restore_eval(store, eval),
+            SnapshotRecord::Deployment(deployment) => {
                 let key = &deployment.job;
                 let job = store.jobs.find(key).ok_or_else(|| {
                     let what = format!("deployment {} names job {key}, which is not in it", deployment.id);
@@ -155,11 +155,11 @@ impl Builder {
                 })?;
                 store.deployments.insert(job, *deployment);
             }
-            Record::End(indexes, high, low, hash_version, deployments, acl, secrets, pools) => {
+            SnapshotRecord::End(indexes, high, low, hash_version, deployments, acl, secrets, pools) => {
                 self.index()?;
                 let store = &mut self.store;
                 check_tenants(store)?;
-                share_promised_room(store);
+                share_promised_resources(store);
                 store.count_all_devices();
                 charge_tenants(store);
                 store.set_table_indexes(indexes);
@@ -303,8 +303,8 @@ fn restore_alloc(store: &mut Store, job: JobSlot, node: NodeSlot, record: AllocR
     store.jobs.restore_live(job, slot, &group);
 }
 
-/// Room that a living allocation promised to its successor was counted for both: count it once.
-fn share_promised_room(store: &mut Store) {
+/// Capacity that a living allocation promised to its successor was counted for both: count it once.
+fn share_promised_resources(store: &mut Store) {
     let successors: Vec<_> = store
         .allocs
         .iter()
@@ -345,16 +345,20 @@ mod tests {
     use super::*;
     use crate::store::namespaces::NamespaceRecord;
 
-    fn below(name: &str, parent: Option<&str>, quota: Option<&str>) -> Record {
+    fn below(name: &str, parent: Option<&str>, quota: Option<&str>) -> SnapshotRecord {
         let [parent, quota] = [parent, quota].map(|name| name.map(str::to_owned));
         let namespace = Arc::new(Namespace { parent, quota, ..Namespace::new(name) });
-        Record::Namespace(NamespaceRecord { namespace, create_index: Index(1), modify_index: Index(1) })
+        SnapshotRecord::Namespace(NamespaceRecord {
+            namespace,
+            create_index: Index(1),
+            modify_index: Index(1),
+        })
     }
 
     /// What is said of a snapshot of these records, whose checksums are right.
-    fn refusal(records: Vec<Record>) -> Option<String> {
-        let mut builder = Builder::default();
-        let end = Record::End(Default::default(), 0, 0, None, None, None, None, None);
+    fn refusal(records: Vec<SnapshotRecord>) -> Option<String> {
+        let mut builder = StoreBuilder::default();
+        let end = SnapshotRecord::End(Default::default(), 0, 0, None, None, None, None, None);
         let mut added = records.into_iter().chain([end]).map(|record| builder.add(record));
         added.find_map(Result::err).map(|error| error.to_string())
     }

@@ -27,18 +27,18 @@ use openraft::{
 use super::{receive::DAMAGED, send, wire};
 use crate::{
     disk::Disk,
-    machine::Demand,
+    machine::SnapshotDemand,
     peer::{
         PeerAddress, Peers,
-        conn::{Asked, CallError, Conn},
+        conn::{CallError, Conn, PendingCall},
         frame::Method,
-        link::{Link, SILENCE_MAX},
+        link::{PeerLink, SILENCE_MAX},
     },
     runtime::{
         Runtime,
         engine::{AsyncRuntime, Select2},
     },
-    snapshot::Image,
+    snapshot::SnapshotImage,
     types::{Peer, Snapshot, Types, Vote},
 };
 
@@ -59,47 +59,47 @@ const RETRY: Duration = Duration::from_millis(100);
 pub(crate) struct Network<R: Runtime> {
     peers: Peers<R>,
     disk: Arc<dyn Disk>,
-    demand: Demand,
+    demand: SnapshotDemand,
 }
 
 impl<R: Runtime> Network<R> {
     /// Sends snapshots from `disk`, and asks for another one through `demand` when one is damaged there.
-    pub fn new(peers: Peers<R>, disk: Arc<dyn Disk>, demand: Demand) -> Self {
+    pub fn new(peers: Peers<R>, disk: Arc<dyn Disk>, demand: SnapshotDemand) -> Self {
         Self { peers, disk, demand }
     }
 
-    fn way(&self, target: u64, peer: &Peer, beats: bool) -> Way<R> {
+    fn client(&self, target: u64, peer: &Peer, beats: bool) -> PeerClient<R> {
         let link = self.peers.link(target, &PeerAddress(peer.address.clone()));
         let (disk, demand) = (Arc::clone(&self.disk), self.demand.clone());
-        Way { target, link, disk, demand, beats, runs_on: PhantomData }
+        PeerClient { target, link, disk, demand, beats, runs_on: PhantomData }
     }
 }
 
 impl<R: Runtime> RaftNetworkFactory<Types<R>> for Network<R> {
-    type Network = Way<R>;
+    type Network = PeerClient<R>;
 
-    async fn new_client(&mut self, target: u64, peer: &Peer) -> Way<R> {
-        self.way(target, peer, false)
+    async fn new_client(&mut self, target: u64, peer: &Peer) -> PeerClient<R> {
+        self.client(target, peer, false)
     }
 
-    async fn new_heartbeat_client(&mut self, target: u64, peer: &Peer) -> Way<R> {
-        self.way(target, peer, true)
+    async fn new_heartbeat_client(&mut self, target: u64, peer: &Peer) -> PeerClient<R> {
+        self.client(target, peer, true)
     }
 }
 
 /// The way to one server.
-pub(crate) struct Way<R> {
+pub(crate) struct PeerClient<R> {
     target: u64,
-    link: Arc<Link>,
+    link: Arc<PeerLink>,
     disk: Arc<dyn Disk>,
-    demand: Demand,
+    demand: SnapshotDemand,
     /// Only heartbeats go this way: they do not wait behind appends.
     beats: bool,
     runs_on: PhantomData<R>,
 }
 
 /// What came of an append.
-type Appended<R> = Result<StreamAppendResult<Types<R>>, RPCError<Types<R>>>;
+type AppendResult<R> = Result<StreamAppendResult<Types<R>>, RPCError<Types<R>>>;
 
 /// Numbers streams of appends, whoever they go to.
 fn next_stream() -> u64 {
@@ -115,7 +115,7 @@ fn failure<R: Runtime>(target: u64, error: CallError) -> RPCError<Types<R>> {
     }
 }
 
-impl<R: Runtime> Way<R> {
+impl<R: Runtime> PeerClient<R> {
     async fn ask<Answer: for<'b> minicbor::Decode<'b, ()>>(
         &self,
         method: Method,
@@ -130,24 +130,24 @@ impl<R: Runtime> Way<R> {
 
     /// Another server has not taken a snapshot: where that is because this server's own disk has damaged it, another one is
     /// written, and sent instead.
-    async fn check(&self, image: Image) {
+    async fn check(&self, image: SnapshotImage) {
         if let Err(what) = send::verify::<R>(&self.disk, image).await {
             tracing::error!(what, "a snapshot is damaged here, another one is written with the next changes");
             self.demand.raise();
         }
     }
 
-    async fn beat(&self, append: AppendEntriesRequest<Types<R>>, patience: Duration) -> Appended<R> {
+    async fn beat(&self, append: AppendEntriesRequest<Types<R>>, patience: Duration) -> AppendResult<R> {
         let body = |out: &mut Vec<u8>| wire::encode_append::<R>(0, &append, out);
         let answer = self.link.call::<R>(Method::Heartbeat, patience, body).await;
         let answer =
-            answer.and_then(|answer| wire::get::<wire::Appended>(&answer).map_err(CallError::Unknown));
-        answer.map(wire::Appended::into_result::<R>).map_err(|error| failure(self.target, error))
+            answer.and_then(|answer| wire::get::<wire::AppendReply>(&answer).map_err(CallError::Unknown));
+        answer.map(wire::AppendReply::into_result::<R>).map_err(|error| failure(self.target, error))
     }
 }
 
-impl<R: Runtime> RaftNetworkV2<Types<R>> for Way<R> {
-    type SnapshotData = Image;
+impl<R: Runtime> RaftNetworkV2<Types<R>> for PeerClient<R> {
+    type SnapshotData = SnapshotImage;
 
     async fn append_entries(
         &mut self,
@@ -161,7 +161,7 @@ impl<R: Runtime> RaftNetworkV2<Types<R>> for Way<R> {
         &'s mut self,
         mut input: S,
         option: RPCOption,
-    ) -> BoxFuture<'s, Result<BoxStream<'s, Appended<R>>, RPCError<Types<R>>>>
+    ) -> BoxFuture<'s, Result<BoxStream<'s, AppendResult<R>>, RPCError<Types<R>>>>
     where
         S: Stream<Item = AppendEntriesRequest<Types<R>>> + Send + Unpin + 'static,
     {
@@ -206,8 +206,8 @@ impl<R: Runtime> RaftNetworkV2<Types<R>> for Way<R> {
         request: VoteRequest<Types<R>>,
         _: RPCOption,
     ) -> Result<VoteResponse<Types<R>>, RPCError<Types<R>>> {
-        let answer: wire::GiveVote =
-            self.ask(Method::Vote, VOTE_ANSWER_MAX, &wire::AskVote::of(&request)).await?;
+        let answer: wire::VoteReply =
+            self.ask(Method::Vote, VOTE_ANSWER_MAX, &wire::WireVoteRequest::of(&request)).await?;
         Ok(answer.into_response())
     }
 
@@ -216,8 +216,8 @@ impl<R: Runtime> RaftNetworkV2<Types<R>> for Way<R> {
         request: VoteRequest<Types<R>>,
         _: RPCOption,
     ) -> Result<VoteResponse<Types<R>>, RPCError<Types<R>>> {
-        let answer: wire::GiveVote =
-            self.ask(Method::PreVote, VOTE_ANSWER_MAX, &wire::AskVote::of(&request)).await?;
+        let answer: wire::VoteReply =
+            self.ask(Method::PreVote, VOTE_ANSWER_MAX, &wire::WireVoteRequest::of(&request)).await?;
         Ok(answer.into_response())
     }
 
@@ -249,8 +249,8 @@ impl<R: Runtime> RaftNetworkV2<Types<R>> for Way<R> {
         request: TransferLeaderRequest<Types<R>>,
         _: RPCOption,
     ) -> Result<TransferLeaderResponse<Types<R>>, RPCError<Types<R>>> {
-        let message = wire::Transfer::of(&request);
-        let answer: wire::Transferred = self.ask(Method::Transfer, TRANSFER_ANSWER_MAX, &message).await?;
+        let message = wire::WireTransferRequest::of(&request);
+        let answer: wire::TransferReply = self.ask(Method::Transfer, TRANSFER_ANSWER_MAX, &message).await?;
         Ok(answer.into_response())
     }
 
@@ -271,15 +271,15 @@ struct Appends<R: Runtime, S> {
     stream: u64,
     /// None once there are no more.
     input: Option<S>,
-    unanswered: VecDeque<Unanswered>,
+    unanswered: VecDeque<PendingAppend>,
     /// Of what is unanswered.
     bytes: usize,
     failed: Option<CallError>,
     runs_on: PhantomData<R>,
 }
 
-struct Unanswered {
-    asked: Asked,
+struct PendingAppend {
+    pending: PendingCall,
     bytes: usize,
     /// By the runtime's clock.
     until: Duration,
@@ -291,7 +291,7 @@ where
     S: Stream<Item = AppendEntriesRequest<Types<R>>> + Send + Unpin,
 {
     /// The next answer; none once all are there.
-    async fn next(&mut self) -> Option<Appended<R>> {
+    async fn next(&mut self) -> Option<AppendResult<R>> {
         loop {
             let until = self.unanswered.front().map(|first| first.until);
             let next = poll_fn(|context| self.poll_next(context));
@@ -309,7 +309,7 @@ where
         }
     }
 
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Appended<R>>> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<AppendResult<R>>> {
         self.send(context);
         let Some(first) = self.unanswered.front_mut() else {
             return match self.failed.take() {
@@ -318,11 +318,12 @@ where
                 None => Poll::Pending,
             };
         };
-        let Poll::Ready(answer) = Pin::new(&mut first.asked).poll(context) else { return Poll::Pending };
+        let Poll::Ready(answer) = Pin::new(&mut first.pending).poll(context) else { return Poll::Pending };
         self.bytes -= first.bytes;
         self.unanswered.pop_front();
-        let answer = answer.and_then(|body| wire::get::<wire::Appended>(&body).map_err(CallError::Unknown));
-        let answer = answer.map(wire::Appended::into_result::<R>);
+        let answer =
+            answer.and_then(|body| wire::get::<wire::AppendReply>(&body).map_err(CallError::Unknown));
+        let answer = answer.map(wire::AppendReply::into_result::<R>);
         Poll::Ready(Some(answer.map_err(|error| failure(self.target, error))))
     }
 
@@ -340,15 +341,15 @@ where
 
     fn send_one(&mut self, append: &AppendEntriesRequest<Types<R>>) {
         let mut bytes = 0;
-        let asked = self.conn.call(Method::Append, |out| {
+        let pending = self.conn.call(Method::Append, |out| {
             wire::encode_append::<R>(self.stream, append, out);
             bytes = out.len();
         });
-        match asked {
-            Ok(asked) => {
+        match pending {
+            Ok(pending) => {
                 self.bytes += bytes;
                 let until = R::now() + APPEND_ANSWER_MAX;
-                self.unanswered.push_back(Unanswered { asked, bytes, until });
+                self.unanswered.push_back(PendingAppend { pending, bytes, until });
             }
             Err(error) => (self.failed, self.input) = (Some(error), None),
         }

@@ -11,15 +11,15 @@ use std::{
     },
 };
 
-use super::wire::{self, SnapshotBegin, SnapshotPiece};
+use super::wire::{self, SnapshotBegin, SnapshotChunk};
 use crate::{
     disk::{DiskFile, checked},
-    snapshot::{self, Image, Snapshots},
+    snapshot::{self, SnapshotImage, Snapshots},
 };
 
-/// What has arrived.
+/// File with the part of a snapshot that has arrived.
 const PART: &str = "received.part";
-/// What was announced.
+/// File with the announcement of that snapshot.
 const ANNOUNCED: &str = "received";
 /// Begins the refusal of a snapshot whose bytes are not those that were announced.
 pub(super) const DAMAGED: &str = "a snapshot was damaged on its way";
@@ -27,20 +27,20 @@ pub(super) const DAMAGED: &str = "a snapshot was damaged on its way";
 const BYTES_MAX: u64 = 1 << 40;
 
 /// Receives snapshots into the directory of this server's own.
-pub(super) struct Receiver {
+pub(super) struct SnapshotReceiver {
     snapshots: Arc<Snapshots>,
-    current: Mutex<Option<Receiving>>,
+    current: Mutex<Option<ArrivingSnapshot>>,
     /// Snapshots that arrived whole since the start.
     whole: AtomicU64,
 }
 
-struct Receiving {
+struct ArrivingSnapshot {
     begin: SnapshotBegin,
     file: Box<dyn DiskFile>,
     written: u64,
 }
 
-impl Receiver {
+impl SnapshotReceiver {
     /// Goes on with what arrived before a restart, if the state is not newer by now.
     pub fn new(snapshots: Arc<Snapshots>) -> Self {
         let receiver = Self { snapshots, current: Mutex::default(), whole: AtomicU64::new(0) };
@@ -53,7 +53,7 @@ impl Receiver {
         receiver
     }
 
-    fn current(&self) -> MutexGuard<'_, Option<Receiving>> {
+    fn current(&self) -> MutexGuard<'_, Option<ArrivingSnapshot>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -61,13 +61,13 @@ impl Receiver {
         self.snapshots.dir().join(name)
     }
 
-    fn resume(&self) -> Option<Receiving> {
+    fn resume(&self) -> Option<ArrivingSnapshot> {
         let disk = &*self.snapshots.disk;
         let announced = checked::load(disk, &self.path(ANNOUNCED)).ok().flatten()?;
         let begin: SnapshotBegin = wire::get(&announced).ok()?;
         let part = self.path(PART);
         let written = disk.len(&part).ok().filter(|bytes| *bytes <= begin.bytes)?;
-        Some(Receiving { begin, file: disk.open(&part).ok()?, written })
+        Some(ArrivingSnapshot { begin, file: disk.open(&part).ok()?, written })
     }
 
     /// Removes what has arrived, if anything has.
@@ -94,12 +94,12 @@ impl Receiver {
         wire::put(&begin, &mut announced);
         let file = disk.create(&self.path(PART)).map_err(|error| self.failed(&error))?;
         checked::replace(disk, &self.path(ANNOUNCED), &announced).map_err(|error| self.failed(&error))?;
-        *current = Some(Receiving { begin, file, written: 0 });
+        *current = Some(ArrivingSnapshot { begin, file, written: 0 });
         Ok(0)
     }
 
     /// A part has come. Returns how many bytes are here.
-    pub fn piece(&self, piece: &SnapshotPiece) -> Result<u64, String> {
+    pub fn piece(&self, piece: &SnapshotChunk) -> Result<u64, String> {
         let mut current = self.current();
         let receiving = current.as_mut().ok_or("no snapshot was announced")?;
         let end = piece.offset.saturating_add(piece.bytes.len() as u64);
@@ -117,7 +117,7 @@ impl Receiver {
 
     /// All parts have come: the snapshot, if it is what was sent. It gets a name of its own, since another may begin to arrive
     /// while this one is loaded; [`Self::discard`] removes it if nobody has taken it in.
-    pub fn end(&self) -> Result<Image, String> {
+    pub fn end(&self) -> Result<SnapshotImage, String> {
         let mut current = self.current();
         let mut receiving = current.take().ok_or("no snapshot was announced")?;
         if receiving.written != receiving.begin.bytes {
@@ -135,7 +135,7 @@ impl Receiver {
                 let own = self.path(&format!("{ANNOUNCED}-{number}.next"));
                 self.snapshots.disk.rename(&path, &own).map_err(|error| self.failed(&error))?;
                 self.snapshots.disk.remove(&self.path(ANNOUNCED)).ok();
-                Ok(Image { path: own, meta: found })
+                Ok(SnapshotImage { path: own, meta: found })
             }
             found => {
                 // What is bad is sent again, and never becomes this server's state.
@@ -168,7 +168,7 @@ mod tests {
         Peer,
         disk::{DirLock, Disk, memory::MemoryDisk},
         metrics::Counters,
-        snapshot::{Loaded, Meta, PREAMBLE_BYTES},
+        snapshot::{Loaded, PREAMBLE_BYTES, SnapshotCoverage},
         space::Space,
         types::{Membership, StoredMembership, log_id},
     };
@@ -187,10 +187,10 @@ mod tests {
         Arc::new(Snapshots::new(disk, dir, &Loaded::default(), keep_from, counters, space, Arc::new(lock)))
     }
 
-    fn meta(index: u64) -> Meta {
+    fn meta(index: u64) -> SnapshotCoverage {
         let members = Membership::new(vec![[1].into()], BTreeMap::from([(1, Peer::default())])).unwrap();
         let membership = StoredMembership::new(Some(log_id(1, 1)), members);
-        Meta { last: log_id(1, index), membership, departed: Vec::new() }
+        SnapshotCoverage { last: log_id(1, index), membership, departed: Vec::new() }
     }
 
     /// What a leader says of a snapshot, and its bytes.
@@ -201,9 +201,9 @@ mod tests {
         (SnapshotBegin::new(&image.meta, bytes, all[..PREAMBLE_BYTES].to_vec()), all)
     }
 
-    fn receive(receiver: &Receiver, (begin, bytes): (SnapshotBegin, Vec<u8>)) -> Image {
+    fn receive(receiver: &SnapshotReceiver, (begin, bytes): (SnapshotBegin, Vec<u8>)) -> SnapshotImage {
         assert_eq!(receiver.begin(begin), Ok(0));
-        receiver.piece(&SnapshotPiece { offset: 0, bytes }).unwrap();
+        receiver.piece(&SnapshotChunk { offset: 0, bytes }).unwrap();
         receiver.end().unwrap()
     }
 
@@ -211,14 +211,14 @@ mod tests {
     fn one_that_is_being_loaded_is_not_touched_by_the_next_one_that_arrives() {
         let disk = Arc::new(MemoryDisk::default());
         let (leader, own) = (snapshots(&disk, "/leader"), snapshots(&disk, "/own"));
-        let receiver = Receiver::new(Arc::clone(&own));
+        let receiver = SnapshotReceiver::new(Arc::clone(&own));
         let first = receive(&receiver, sent(&leader, 10));
         let (begin, bytes) = sent(&leader, 20);
         assert_eq!(receiver.begin(begin), Ok(0));
-        receiver.piece(&SnapshotPiece { offset: 0, bytes: bytes[..bytes.len() / 2].to_vec() }).unwrap();
+        receiver.piece(&SnapshotChunk { offset: 0, bytes: bytes[..bytes.len() / 2].to_vec() }).unwrap();
         let adopted = own.adopt(first).unwrap();
         assert_eq!(snapshot::verify(&*own.disk, &adopted.path).unwrap(), meta(10));
-        let rest = SnapshotPiece { offset: bytes.len() as u64 / 2, bytes: bytes[bytes.len() / 2..].to_vec() };
+        let rest = SnapshotChunk { offset: bytes.len() as u64 / 2, bytes: bytes[bytes.len() / 2..].to_vec() };
         receiver.piece(&rest).unwrap();
         let second = receiver.end().unwrap();
         receiver.discard(&second.path);
@@ -230,7 +230,7 @@ mod tests {
     fn an_older_one_that_was_being_written_takes_no_newer_ones_place() {
         let disk = Arc::new(MemoryDisk::default());
         let (leader, own) = (snapshots(&disk, "/leader"), snapshots(&disk, "/own"));
-        let receiver = Receiver::new(Arc::clone(&own));
+        let receiver = SnapshotReceiver::new(Arc::clone(&own));
         let newer = receive(&receiver, sent(&leader, 20));
         own.adopt(newer).unwrap();
         own.write(meta(10), &Store::default()).unwrap();

@@ -3,16 +3,16 @@
 
 use std::{collections::VecDeque, io::Read, sync::Arc, time::Duration};
 
-use super::wire::{self, SnapshotBegin, SnapshotEnd, SnapshotPiece, SnapshotReceived};
+use super::wire::{self, SnapshotBegin, SnapshotChunk, SnapshotEnd, SnapshotReply};
 use crate::{
     disk::Disk,
     peer::{
-        conn::{Asked, CallError, Conn},
+        conn::{CallError, Conn, PendingCall},
         frame::Method,
-        link::Link,
+        link::PeerLink,
     },
     runtime::{Runtime, engine::AsyncRuntime},
-    snapshot::{self, Image, PREAMBLE_BYTES},
+    snapshot::{self, PREAMBLE_BYTES, SnapshotImage},
     types::Vote,
 };
 
@@ -32,10 +32,10 @@ type File = Box<dyn Read + Send>;
 /// # Errors
 /// When the connection ends, or the other server refuses; a later attempt goes on where this one ended.
 pub(super) async fn send<R: Runtime>(
-    link: &Link,
+    link: &PeerLink,
     disk: &Arc<dyn Disk>,
     vote: Vote,
-    image: Image,
+    image: SnapshotImage,
 ) -> Result<SnapshotEnd, CallError> {
     let meta = image.meta.clone();
     // The file stays readable when newer snapshots have taken its place.
@@ -59,7 +59,7 @@ pub(super) async fn send<R: Runtime>(
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) async fn verify<R: Runtime>(disk: &Arc<dyn Disk>, image: Image) -> Result<(), String> {
+pub(super) async fn verify<R: Runtime>(disk: &Arc<dyn Disk>, image: SnapshotImage) -> Result<(), String> {
     let disk = Arc::clone(disk);
     let verified = R::blocking(move || snapshot::verify(&*disk, &image.path)).await;
     verified.map_err(|error| error.to_string())?.map(drop).map_err(|error| error.to_string())
@@ -78,7 +78,7 @@ async fn pieces<R: Runtime>(
         Ok(file)
     })
     .await?;
-    let mut on_their_way: VecDeque<Asked> = VecDeque::new();
+    let mut on_their_way: VecDeque<PendingCall> = VecDeque::new();
     while offset < end {
         if on_their_way.len() == PIECES_MAX
             && let Some(first) = on_their_way.pop_front()
@@ -93,7 +93,7 @@ async fn pieces<R: Runtime>(
         })
         .await?;
         let sent = bytes.len() as u64;
-        let piece = SnapshotPiece { offset, bytes };
+        let piece = SnapshotChunk { offset, bytes };
         on_their_way.push_back(conn.call(Method::SnapshotPiece, |out| wire::put(&piece, out))?);
         offset += sent;
     }
@@ -104,15 +104,15 @@ async fn pieces<R: Runtime>(
 }
 
 /// How much the other server has, in bytes.
-async fn received<R: Runtime>(asked: Asked) -> Result<u64, CallError> {
-    let answer = answered::<R>(asked, PIECE_ANSWER_MAX).await?;
-    let SnapshotReceived { bytes } = wire::get(&answer).map_err(CallError::Unknown)?;
+async fn received<R: Runtime>(pending: PendingCall) -> Result<u64, CallError> {
+    let answer = answered::<R>(pending, PIECE_ANSWER_MAX).await?;
+    let SnapshotReply { bytes } = wire::get(&answer).map_err(CallError::Unknown)?;
     Ok(bytes)
 }
 
-async fn answered<R: Runtime>(asked: Asked, patience: Duration) -> Result<bytes::Bytes, CallError> {
+async fn answered<R: Runtime>(pending: PendingCall, patience: Duration) -> Result<bytes::Bytes, CallError> {
     let late = || CallError::Unknown(format!("a snapshot: no answer within {} s", patience.as_secs()));
-    R::Async::timeout(patience, asked).await.unwrap_or_else(|_| Err(late()))
+    R::Async::timeout(patience, pending).await.unwrap_or_else(|_| Err(late()))
 }
 
 async fn on_disk<R: Runtime, T: Send + 'static>(

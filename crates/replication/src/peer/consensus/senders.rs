@@ -32,7 +32,7 @@ const LEASE: Duration = Duration::from_millis(crate::open::ELECTION_MS.end);
 
 /// What this server knows of whoever asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Sender {
+struct RequestSender {
     server: u64,
     member: bool,
     departed: bool,
@@ -40,9 +40,9 @@ struct Sender {
     leader: Option<u64>,
 }
 
-impl Sender {
+impl RequestSender {
     /// # Errors
-    /// Why it is not heard, for people.
+    /// Why it is not heard, for users.
     fn check(self) -> Result<(), String> {
         let Self { server, member, departed, leader } = self;
         match leader {
@@ -62,36 +62,36 @@ impl Sender {
 pub(super) struct Senders {
     departed: Departed,
     /// The leader that was heard last, and when.
-    heard: Mutex<Option<(u64, Duration)>>,
+    last_heard: Mutex<Option<(u64, Duration)>>,
 }
 
 impl Senders {
     pub fn new(departed: Departed) -> Self {
-        Self { departed, heard: Mutex::default() }
+        Self { departed, last_heard: Mutex::default() }
     }
 
     /// Whether what this server asks may be acted on.
     ///
     /// # Errors
-    /// Why not, for people.
+    /// Why not, for users.
     pub fn check<R: Runtime>(&self, raft: &Raft<R>, server: u64, method: Method) -> Result<(), String> {
         let metrics = raft.metrics();
         let metrics = metrics.borrow_watched();
         let members = metrics.membership_config.membership();
         let is_member = |id: u64| members.get_node(&id).is_some();
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last_heard = self.last_heard.lock().unwrap_or_else(PoisonError::into_inner);
         let (now, led_by) = (R::now(), metrics.current_leader);
         if led_by == Some(server) && is_member(server) && matches!(method, Method::Append | Method::Heartbeat)
         {
-            *heard = Some((server, now));
+            *last_heard = Some((server, now));
         }
         let own = majority_silence(&metrics).map(|silence| (metrics.id, silence));
-        let others = heard.map(|(leader, at)| (leader, now.saturating_sub(at)));
+        let others = last_heard.map(|(leader, at)| (leader, now.saturating_sub(at)));
         let leader = own
             .into_iter()
             .chain(others)
             .find(|(leader, silence)| *silence < LEASE && led_by == Some(*leader) && is_member(*leader));
-        Sender {
+        RequestSender {
             server,
             member: is_member(server),
             departed: self.departed.contains(server),
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     fn sender(member: bool, departed: bool, leader: Option<u64>) -> Result<(), String> {
-        Sender { server: 9, member, departed, leader }.check()
+        RequestSender { server: 9, member, departed, leader }.check()
     }
 
     #[test]

@@ -12,9 +12,12 @@ use tokio::sync::mpsc;
 
 use super::{
     network::APPENDS_MAX,
-    receive::Receiver,
+    receive::SnapshotReceiver,
     senders::{self, Senders},
-    wire::{self, Appended, AskVote, GiveVote, SnapshotEnd, SnapshotReceived, Transfer, Transferred},
+    wire::{
+        self, AppendReply, SnapshotEnd, SnapshotReply, TransferReply, VoteReply, WireTransferRequest,
+        WireVoteRequest,
+    },
 };
 use crate::{
     departed::Departed,
@@ -38,14 +41,14 @@ const PIECES_MAX: usize = 16;
 pub(crate) struct Serve<R: Runtime> {
     raft: Raft<R>,
     senders: Senders,
-    receiver: Arc<Receiver>,
-    streams: Mutex<VecDeque<Open<R>>>,
+    receiver: Arc<SnapshotReceiver>,
+    streams: Mutex<VecDeque<AppendStream<R>>>,
     pieces: mpsc::Sender<(Arc<Conn>, u64, Bytes)>,
     others: Arc<()>,
 }
 
 /// A stream of appends.
-struct Open<R: Runtime> {
+struct AppendStream<R: Runtime> {
     conn: Weak<Conn>,
     number: u64,
     appends: mpsc::Sender<Numbered<R>>,
@@ -56,7 +59,7 @@ type Numbered<R> = (u64, AppendEntriesRequest<Types<R>>);
 
 impl<R: Runtime> Serve<R> {
     pub fn new(raft: Raft<R>, snapshots: Arc<Snapshots>, departed: Departed) -> Self {
-        let receiver = Arc::new(Receiver::new(snapshots));
+        let receiver = Arc::new(SnapshotReceiver::new(snapshots));
         let (pieces, received) = mpsc::channel(PIECES_MAX);
         drop(R::Async::spawn(write_pieces::<R>(Arc::clone(&receiver), received)));
         let senders = Senders::new(departed);
@@ -68,7 +71,8 @@ impl<R: Runtime> Serve<R> {
         let (number, append) = wire::decode_append::<R>(&frame.body)?;
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         streams.retain(|open| !open.appends.is_closed() && open.conn.strong_count() > 0);
-        let is_this = |open: &&Open<R>| open.number == number && open.conn.as_ptr() == Arc::as_ptr(conn);
+        let is_this =
+            |open: &&AppendStream<R>| open.number == number && open.conn.as_ptr() == Arc::as_ptr(conn);
         if let Some(open) = streams.iter().find(is_this) {
             return open.appends.try_send((frame.call, append)).or_else(|error| match error {
                 mpsc::error::TrySendError::Full(_) => {
@@ -88,7 +92,7 @@ impl<R: Runtime> Serve<R> {
         let (appends, received) = mpsc::channel(APPENDS_MAX);
         appends.try_send((frame.call, append)).map_err(|error| error.to_string())?;
         drop(R::Async::spawn(run_stream::<R>(self.raft.clone(), Arc::clone(conn), received)));
-        streams.push_back(Open { conn: Arc::downgrade(conn), number, appends });
+        streams.push_back(AppendStream { conn: Arc::downgrade(conn), number, appends });
         Ok(())
     }
 
@@ -117,7 +121,7 @@ impl<R: Runtime> Serve<R> {
 
 /// Whether an append belongs to a stream of this connection that came before one that is open: it is over.
 fn append_follows_nothing_here<R: Runtime>(
-    streams: &VecDeque<Open<R>>,
+    streams: &VecDeque<AppendStream<R>>,
     conn: &Arc<Conn>,
     number: u64,
 ) -> bool {
@@ -148,7 +152,9 @@ async fn run_stream<R: Runtime>(raft: Raft<R>, conn: Arc<Conn>, received: mpsc::
         let call = calls.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let call = call.expect("the engine answers what it was fed, in order");
         match result {
-            Ok(result) => conn.answer(Method::Append, call, |out| wire::put(&Appended::of::<R>(result), out)),
+            Ok(result) => {
+                conn.answer(Method::Append, call, |out| wire::put(&AppendReply::of::<R>(result), out))
+            }
             Err(error) => conn.refuse(Method::Append, call, &stopped(error)),
         }
     }
@@ -156,7 +162,7 @@ async fn run_stream<R: Runtime>(raft: Raft<R>, conn: Arc<Conn>, received: mpsc::
 
 /// Writes pieces of snapshots, in the order in which they come.
 async fn write_pieces<R: Runtime>(
-    receiver: Arc<Receiver>,
+    receiver: Arc<SnapshotReceiver>,
     mut received: mpsc::Receiver<(Arc<Conn>, u64, Bytes)>,
 ) {
     while let Some((conn, call, body)) = received.recv().await {
@@ -164,7 +170,7 @@ async fn write_pieces<R: Runtime>(
         let written = R::blocking(move || receiver.piece(&wire::get(&body)?)).await;
         match written.map_err(|error| error.to_string()).flatten() {
             Ok(bytes) => {
-                conn.answer(Method::SnapshotPiece, call, |out| wire::put(&SnapshotReceived { bytes }, out))
+                conn.answer(Method::SnapshotPiece, call, |out| wire::put(&SnapshotReply { bytes }, out))
             }
             Err(why) => conn.refuse(Method::SnapshotPiece, call, &why),
         }
@@ -176,22 +182,26 @@ async fn heartbeat<R: Runtime>(raft: Raft<R>, body: Bytes) -> Result<Vec<u8>, St
     let one = futures_util::stream::iter([append]);
     let mut results = std::pin::pin!(raft.stream_append(one));
     let result = results.next().await.ok_or("the log has stopped")?.map_err(stopped)?;
-    Ok(encoded(&Appended::of::<R>(result)))
+    Ok(encoded(&AppendReply::of::<R>(result)))
 }
 
 async fn vote<R: Runtime>(raft: Raft<R>, body: Bytes, pre: bool) -> Result<Vec<u8>, String> {
-    let request = wire::get::<AskVote>(&body)?.into_request::<R>();
+    let request = wire::get::<WireVoteRequest>(&body)?.into_request::<R>();
     let response = if pre { raft.pre_vote(request).await } else { raft.vote(request).await };
-    Ok(encoded(&GiveVote::of(&response.map_err(stopped)?)))
+    Ok(encoded(&VoteReply::of(&response.map_err(stopped)?)))
 }
 
 async fn transfer<R: Runtime>(raft: Raft<R>, body: Bytes) -> Result<Vec<u8>, String> {
-    let request = wire::get::<Transfer>(&body)?.into_request::<R>();
+    let request = wire::get::<WireTransferRequest>(&body)?.into_request::<R>();
     let response = raft.handle_transfer_leader(request).await;
-    Ok(encoded(&Transferred::of::<R>(response.map_err(stopped)?)))
+    Ok(encoded(&TransferReply::of::<R>(response.map_err(stopped)?)))
 }
 
-async fn install<R: Runtime>(raft: Raft<R>, receiver: Arc<Receiver>, body: Bytes) -> Result<Vec<u8>, String> {
+async fn install<R: Runtime>(
+    raft: Raft<R>,
+    receiver: Arc<SnapshotReceiver>,
+    body: Bytes,
+) -> Result<Vec<u8>, String> {
     let SnapshotEnd { vote } = wire::get(&body)?;
     let arriving = Arc::clone(&receiver);
     let image = R::blocking(move || arriving.end()).await.map_err(|error| error.to_string())??;
@@ -229,7 +239,7 @@ impl<R: Runtime> Handler for Serve<R> {
                     let begin = wire::get(&body)?;
                     let bytes = R::blocking(move || receiver.begin(begin)).await;
                     let bytes = bytes.map_err(|error| error.to_string())??;
-                    Ok(encoded(&SnapshotReceived { bytes }))
+                    Ok(encoded(&SnapshotReply { bytes }))
                 };
                 self.spawn(conn, method, call, begin);
             }

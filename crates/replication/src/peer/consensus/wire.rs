@@ -19,13 +19,13 @@ use crate::{
     membership::StoredMembers,
     peer::frame::Method,
     runtime::Runtime,
-    snapshot::Meta,
+    snapshot::SnapshotCoverage,
     types::{self, LogId, Types, log_id, term_of},
 };
 
 /// A vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub(super) struct Vote {
+pub(super) struct WireVote {
     #[n(0)]
     term: u64,
     #[n(1)]
@@ -34,15 +34,15 @@ pub(super) struct Vote {
     granted: bool,
 }
 
-impl From<types::Vote> for Vote {
+impl From<types::Vote> for WireVote {
     fn from(vote: types::Vote) -> Self {
         let LeaderId { term, voted_for } = vote.leader_id;
         Self { term, server: voted_for, granted: vote.committed }
     }
 }
 
-impl From<Vote> for types::Vote {
-    fn from(vote: Vote) -> Self {
+impl From<WireVote> for types::Vote {
+    fn from(vote: WireVote) -> Self {
         let leader_id = LeaderId { term: vote.term, voted_for: vote.server };
         Self { leader_id, committed: vote.granted }
     }
@@ -50,36 +50,36 @@ impl From<Vote> for types::Vote {
 
 /// A record's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub(super) struct Name {
+pub(super) struct RecordName {
     #[n(0)]
     term: u64,
     #[n(1)]
     index: u64,
 }
 
-impl Name {
+impl RecordName {
     pub fn index(self) -> u64 {
         self.index
     }
 }
 
-impl From<LogId> for Name {
+impl From<LogId> for RecordName {
     fn from(id: LogId) -> Self {
         Self { term: term_of(&id), index: id.index() }
     }
 }
 
-impl From<Name> for LogId {
-    fn from(name: Name) -> Self {
+impl From<RecordName> for LogId {
+    fn from(name: RecordName) -> Self {
         log_id(name.term, name.index)
     }
 }
 
-fn name(id: Option<LogId>) -> Option<Name> {
-    id.map(Name::from)
+fn name(id: Option<LogId>) -> Option<RecordName> {
+    id.map(RecordName::from)
 }
 
-fn id(name: Option<Name>) -> Option<LogId> {
+fn id(name: Option<RecordName>) -> Option<LogId> {
     name.map(LogId::from)
 }
 
@@ -90,11 +90,11 @@ struct AppendHead {
     #[n(0)]
     stream: u64,
     #[n(1)]
-    vote: Vote,
+    vote: WireVote,
     #[n(2)]
-    previous: Option<Name>,
+    previous: Option<RecordName>,
     #[n(3)]
-    commit: Option<Name>,
+    commit: Option<RecordName>,
     #[n(4)]
     entries: u32,
 }
@@ -109,8 +109,8 @@ pub(super) fn speaker(method: Method, body: &Bytes) -> Result<Option<u64>, Strin
             let head: Result<AppendHead, _> = minicbor::Decoder::new(body).decode();
             head.map_err(|error| error.to_string())?.vote
         }
-        Method::Vote | Method::PreVote => get::<AskVote>(body)?.vote,
-        Method::Transfer => get::<Transfer>(body)?.from,
+        Method::Vote | Method::PreVote => get::<WireVoteRequest>(body)?.vote,
+        Method::Transfer => get::<WireTransferRequest>(body)?.from,
         Method::SnapshotEnd => get::<SnapshotEnd>(body)?.vote,
         Method::SnapshotBegin | Method::SnapshotPiece | Method::Request | Method::Relay => return Ok(None),
     };
@@ -164,16 +164,16 @@ pub(super) fn decode_append<R: Runtime>(
 
 /// What came of an append: one of the two errors, or how far the logs are the same.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(super) struct Appended {
+pub(super) struct AppendReply {
     #[n(0)]
-    matching: Option<Name>,
+    matching: Option<RecordName>,
     #[n(1)]
-    conflict: Option<Name>,
+    conflict: Option<RecordName>,
     #[n(2)]
-    higher: Option<Vote>,
+    higher: Option<WireVote>,
 }
 
-impl Appended {
+impl AppendReply {
     pub fn of<R: Runtime>(result: StreamAppendResult<Types<R>>) -> Self {
         let nothing = Self { matching: None, conflict: None, higher: None };
         match result {
@@ -194,16 +194,16 @@ impl Appended {
 
 /// Asks for a vote.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(super) struct AskVote {
+pub(super) struct WireVoteRequest {
     #[n(0)]
-    vote: Vote,
+    vote: WireVote,
     #[n(1)]
-    last: Option<Name>,
+    last: Option<RecordName>,
     #[n(2)]
     transfer: bool,
 }
 
-impl AskVote {
+impl WireVoteRequest {
     pub fn of<R: Runtime>(request: &VoteRequest<Types<R>>) -> Self {
         Self {
             vote: request.vote.into(),
@@ -220,16 +220,16 @@ impl AskVote {
 
 /// Gives or refuses a vote.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(super) struct GiveVote {
+pub(super) struct VoteReply {
     #[n(0)]
-    vote: Vote,
+    vote: WireVote,
     #[n(1)]
     granted: bool,
     #[n(2)]
-    last: Option<Name>,
+    last: Option<RecordName>,
 }
 
-impl GiveVote {
+impl VoteReply {
     pub fn of<R: Runtime>(response: &VoteResponse<Types<R>>) -> Self {
         Self { vote: response.vote.into(), granted: response.vote_granted, last: name(response.last_log_id) }
     }
@@ -241,16 +241,16 @@ impl GiveVote {
 
 /// Asks to stand for election at once, or not to wait for the leader any longer.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(super) struct Transfer {
+pub(super) struct WireTransferRequest {
     #[n(0)]
-    from: Vote,
+    from: WireVote,
     #[n(1)]
     to: u64,
     #[n(2)]
-    last: Option<Name>,
+    last: Option<RecordName>,
 }
 
-impl Transfer {
+impl WireTransferRequest {
     pub fn of<R: Runtime>(request: &TransferLeaderRequest<Types<R>>) -> Self {
         Self {
             from: (*request.from_leader()).into(),
@@ -266,14 +266,14 @@ impl Transfer {
 
 /// Why leadership is not taken over: another vote, or a log that is behind; neither when it is.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(super) struct Transferred {
+pub(super) struct TransferReply {
     #[n(0)]
-    votes: Option<(Vote, Vote)>,
+    votes: Option<(WireVote, WireVote)>,
     #[n(1)]
-    logs: Option<(Option<Name>, Option<Name>)>,
+    logs: Option<(Option<RecordName>, Option<RecordName>)>,
 }
 
-impl Transferred {
+impl TransferReply {
     pub fn of<R: Runtime>(response: TransferLeaderResponse<Types<R>>) -> Self {
         match response {
             Ok(()) => Self { votes: None, logs: None },
@@ -303,7 +303,7 @@ impl Transferred {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(super) struct SnapshotBegin {
     #[n(0)]
-    pub last: Name,
+    pub last: RecordName,
     #[n(1)]
     members: StoredMembers,
     /// Of the whole file.
@@ -317,7 +317,7 @@ pub(super) struct SnapshotBegin {
 }
 
 impl SnapshotBegin {
-    pub fn new(meta: &Meta, bytes: u64, preamble: Vec<u8>) -> Self {
+    pub fn new(meta: &SnapshotCoverage, bytes: u64, preamble: Vec<u8>) -> Self {
         Self { last: meta.last.into(), members: StoredMembers::of(&meta.membership), bytes, preamble }
     }
 
@@ -325,16 +325,16 @@ impl SnapshotBegin {
     ///
     /// # Errors
     /// When its membership is none.
-    pub fn meta(&self) -> Result<Meta, String> {
+    pub fn meta(&self) -> Result<SnapshotCoverage, String> {
         // Who has left stands in the snapshot itself.
         let (membership, departed) = (self.members.clone().into_stored()?, Vec::new());
-        Ok(Meta { last: self.last.into(), membership, departed })
+        Ok(SnapshotCoverage { last: self.last.into(), membership, departed })
     }
 }
 
 /// A part of a snapshot's file.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(super) struct SnapshotPiece {
+pub(super) struct SnapshotChunk {
     #[n(0)]
     pub offset: u64,
     #[n(1)]
@@ -344,7 +344,7 @@ pub(super) struct SnapshotPiece {
 
 /// How much of a snapshot's file has arrived, in bytes from its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub(super) struct SnapshotReceived {
+pub(super) struct SnapshotReply {
     #[n(0)]
     pub bytes: u64,
 }
@@ -353,7 +353,7 @@ pub(super) struct SnapshotReceived {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub(super) struct SnapshotEnd {
     #[n(0)]
-    pub vote: Vote,
+    pub vote: WireVote,
 }
 
 impl SnapshotEnd {

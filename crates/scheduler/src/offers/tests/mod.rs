@@ -5,7 +5,7 @@ mod stories;
 
 use berth_model::{NodeId, Timestamp};
 
-use super::{Allocator, AllocatorConfig, Bundle, Event, FrameworkId, Offer, Ports, Quota};
+use super::{Allocator, AllocatorConfig, Bundle, FrameworkId, Offer, OfferEvent, Ports, RoleQuota};
 use crate::fairness::Amounts;
 
 /// Cpu in thousandths, memory in MiB.
@@ -38,20 +38,20 @@ fn node(n: u128) -> NodeId {
 fn cluster(nodes: u128, frameworks: &[(u64, &str)]) -> Allocator {
     let mut allocator = Allocator::new(AllocatorConfig::default());
     for n in 1..=nodes {
-        tell(&mut allocator, Event::NodeAdded(node(n), bundle(1000, 1000)));
+        tell(&mut allocator, OfferEvent::NodeAdded(node(n), bundle(1000, 1000)));
     }
     for (n, role) in frameworks {
-        tell(&mut allocator, Event::FrameworkAdded(framework(*n), vec![(*role).to_owned()]));
+        tell(&mut allocator, OfferEvent::FrameworkAdded(framework(*n), vec![(*role).to_owned()]));
     }
     allocator
 }
 
-fn tell(allocator: &mut Allocator, event: Event) {
+fn tell(allocator: &mut Allocator, event: OfferEvent) {
     allocator.handle(event).unwrap();
 }
 
 fn quota(allocator: &mut Allocator, role: &str, guarantee: Amounts, limit: Amounts) {
-    tell(allocator, Event::QuotaSet(role.to_owned(), Quota { guarantee, limit }));
+    tell(allocator, OfferEvent::QuotaSet(role.to_owned(), RoleQuota { guarantee, limit }));
 }
 
 fn cycle(allocator: &mut Allocator, now: u64) -> Vec<Offer> {
@@ -73,9 +73,9 @@ fn told(offers: &[Offer]) -> Vec<String> {
 /// Takes an offer back, with a refusal until then when there is one.
 fn decline(allocator: &mut Allocator, offer: &Offer, until: Option<u64>) {
     let (framework, role, bundle) = (offer.framework, offer.role.to_string(), offer.bundle.clone());
-    tell(allocator, Event::Recovered(framework, role.clone(), offer.node, bundle.clone()));
+    tell(allocator, OfferEvent::Recovered(framework, role.clone(), offer.node, bundle.clone()));
     if let Some(until) = until {
-        tell(allocator, Event::Refused(framework, role, offer.node, bundle, Timestamp(until)));
+        tell(allocator, OfferEvent::Refused(framework, role, offer.node, bundle, Timestamp(until)));
     }
 }
 

@@ -28,9 +28,9 @@ const MEMORY: u64 = 20_000;
 /// One machine, offered time and again: everybody takes one task of each offer, and gives up once none fits.
 fn share_out(sizes: &[(u64, u64)]) -> Vec<Tasks> {
     let mut allocator = Allocator::new(AllocatorConfig { offers_min: vec![] });
-    tell(&mut allocator, Event::NodeAdded(node(1), bundle(CPU, MEMORY)));
+    tell(&mut allocator, OfferEvent::NodeAdded(node(1), bundle(CPU, MEMORY)));
     for n in 0..sizes.len() as u64 {
-        tell(&mut allocator, Event::FrameworkAdded(framework(n), vec!["a".to_owned()]));
+        tell(&mut allocator, OfferEvent::FrameworkAdded(framework(n), vec!["a".to_owned()]));
     }
     let mut all: Vec<Tasks> = sizes.iter().map(|size| Tasks { size: *size, running: 0 }).collect();
     for now in 0.. {
@@ -43,7 +43,7 @@ fn share_out(sizes: &[(u64, u64)]) -> Vec<Tasks> {
             tasks.running += 1;
             rest.bundle.remove(&bundle(tasks.size.0, tasks.size.1));
         } else {
-            tell(&mut allocator, Event::Suppressed(offer.framework, "a".to_owned()));
+            tell(&mut allocator, OfferEvent::Suppressed(offer.framework, "a".to_owned()));
         }
         decline(&mut allocator, &rest, None);
     }
@@ -112,15 +112,15 @@ const NODES: u128 = 5;
 const FRAMEWORKS: u64 = 6;
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let (who, place) = (0..FRAMEWORKS, 1..=NODES);
+    let (who, tree_node) = (0..FRAMEWORKS, 1..=NODES);
     let step = prop_oneof![
         4 => (0u64..5, 0u64..4).prop_map(|(kept, refuse)| Step::Cycle(kept, refuse)),
-        3 => (who.clone(), place.clone()).prop_map(|(who, at)| Step::End(who, at)),
+        3 => (who.clone(), tree_node.clone()).prop_map(|(who, at)| Step::End(who, at)),
         1 => who.clone().prop_map(Step::Suppress),
         1 => who.clone().prop_map(Step::Revive),
         1 => who.clone().prop_map(Step::Leave),
         1 => who.prop_map(Step::Join),
-        1 => (place, any::<bool>()).prop_map(|(at, open)| Step::Drain(at, open)),
+        1 => (tree_node, any::<bool>()).prop_map(|(at, open)| Step::Drain(at, open)),
         1 => (0..ROLES.len(), 0u64..4000).prop_map(|(role, cpu)| Step::Limit(role, cpu)),
     ];
     prop::collection::vec(step, 1..60)
@@ -146,21 +146,23 @@ fn perform(allocator: &mut Allocator, step: Step, now: u64) {
             let held = member.and_then(|member| allocator.nodes.held(at, member).cloned());
             if let Some(held) = held {
                 let id = allocator.nodes.node(at).id;
-                tell(allocator, Event::Recovered(framework(who), role_of(who), id, held));
+                tell(allocator, OfferEvent::Recovered(framework(who), role_of(who), id, held));
             }
         }
-        Step::Suppress(who) => drop(allocator.handle(Event::Suppressed(framework(who), role_of(who)))),
-        Step::Revive(who) => drop(allocator.handle(Event::Revived(framework(who), role_of(who)))),
-        Step::Leave(who) => drop(allocator.handle(Event::FrameworkRemoved(framework(who)))),
-        Step::Join(who) => drop(allocator.handle(Event::FrameworkAdded(framework(who), vec![role_of(who)]))),
-        Step::Drain(at, open) => tell(allocator, Event::NodeOpened(node(at), open)),
+        Step::Suppress(who) => drop(allocator.handle(OfferEvent::Suppressed(framework(who), role_of(who)))),
+        Step::Revive(who) => drop(allocator.handle(OfferEvent::Revived(framework(who), role_of(who)))),
+        Step::Leave(who) => drop(allocator.handle(OfferEvent::FrameworkRemoved(framework(who)))),
+        Step::Join(who) => {
+            drop(allocator.handle(OfferEvent::FrameworkAdded(framework(who), vec![role_of(who)])))
+        }
+        Step::Drain(at, open) => tell(allocator, OfferEvent::NodeOpened(node(at), open)),
         Step::Limit(role, cpu) => quota(allocator, ROLES[role], Amounts::ZERO, cpu_limit(cpu)),
     }
 }
 
 fn used(allocator: &Allocator, path: &str) -> Amounts {
     let roles = &allocator.roles;
-    roles.find(path).map_or(Amounts::ZERO, |role| roles.tree.used(roles.place(role)))
+    roles.find(path).map_or(Amounts::ZERO, |role| roles.tree.used(roles.tree_node(role)))
 }
 
 proptest! {
@@ -207,22 +209,22 @@ proptest! {
     ) {
         let frameworks: Vec<(u64, &str)> = (0..shares.len() as u64).map(|n| (n, ROLES[n as usize % ROLES.len()])).collect();
         let mut allocator = cluster(0, &frameworks);
-        tell(&mut allocator, Event::NodeAdded(node(1), bundle(1_000_000, 1_000_000)));
+        tell(&mut allocator, OfferEvent::NodeAdded(node(1), bundle(1_000_000, 1_000_000)));
         for (n, cpu) in shares.iter().enumerate() {
-            let charged = Event::Charged(framework(n as u64), role_of(n as u64), node(1), bundle(*cpu, 1));
+            let charged = OfferEvent::Charged(framework(n as u64), role_of(n as u64), node(1), bundle(*cpu, 1));
             tell(&mut allocator, charged);
         }
         for n in (0..shares.len()).filter(|n| !allowed.contains(n)) {
             let refused = bundle(1_000_000, 1_000_000);
-            tell(&mut allocator, Event::Refused(framework(n as u64), role_of(n as u64), node(1), refused, Timestamp(9)));
+            tell(&mut allocator, OfferEvent::Refused(framework(n as u64), role_of(n as u64), node(1), refused, Timestamp(9)));
         }
         let mut poorest: Vec<usize> = allowed.into_iter().collect();
         allocator.roles.tree.refresh();
-        let place = |n: &usize| {
+        let tree_node = |n: &usize| {
             let member = allocator.frameworks.members_of(framework(*n as u64))[0];
-            allocator.frameworks.member(member).place
+            allocator.frameworks.member(member).tree_node
         };
-        poorest.sort_by(|a, b| allocator.roles.tree.compare(place(a), place(b)));
+        poorest.sort_by(|a, b| allocator.roles.tree.compare(tree_node(a), tree_node(b)));
         let expected = framework(poorest[0] as u64);
         prop_assert_eq!(cycle(&mut allocator, 0)[0].framework, expected);
     }
@@ -235,15 +237,15 @@ proptest! {
     ) {
         let frameworks: Vec<(u64, &str)> = (0..held.len() as u64).map(|n| (n, "a")).collect();
         let mut allocator = cluster(0, &frameworks);
-        tell(&mut allocator, Event::NodeAdded(node(99), bundle(9_000_000, 9_000_000)));
+        tell(&mut allocator, OfferEvent::NodeAdded(node(99), bundle(9_000_000, 9_000_000)));
         for (n, amount) in (0..).zip(&held) {
-            tell(&mut allocator, Event::Charged(framework(n), "a".to_owned(), node(99), bundle(*amount, *amount)));
+            tell(&mut allocator, OfferEvent::Charged(framework(n), "a".to_owned(), node(99), bundle(*amount, *amount)));
         }
-        tell(&mut allocator, Event::NodeOpened(node(99), false));
+        tell(&mut allocator, OfferEvent::NodeOpened(node(99), false));
         for n in 1..=30 {
-            tell(&mut allocator, Event::NodeAdded(node(n), bundle(1000, 1000)));
+            tell(&mut allocator, OfferEvent::NodeAdded(node(n), bundle(1000, 1000)));
             for member in if n % 10 < 7 { &refusing } else { &others } {
-                let refused = Event::Refused(
+                let refused = OfferEvent::Refused(
                     framework(*member as u64), "a".to_owned(), node(n), bundle(1000, 1000), Timestamp(9));
                 tell(&mut allocator, refused);
             }

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use super::pile::Kind;
+use super::pile::PileKind;
 use crate::scores::Powers;
 
 /// How many bins the finest shelf has along each side, as a power of two.
@@ -32,15 +32,15 @@ pub struct Shelf {
     /// The same of the columns by free memory of each row.
     columns: Vec<u64>,
     /// Row by row.
-    cells: Vec<Vec<Entry>>,
+    cells: Vec<Vec<PileEntry>>,
 }
 
 /// A pile in its cell, with all that decides whether it is worth a look.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry {
+pub struct PileEntry {
     /// What its nodes have in common.
-    pub kind: Kind,
-    /// Which it is.
+    pub kind: PileKind,
+    /// Number of the pile.
     pub pile: u32,
     /// What is free as powers of the capacity.
     pub powers: Powers,
@@ -48,8 +48,8 @@ pub struct Entry {
 
 /// Where a pile lies.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Place {
-    /// On which shelf.
+pub struct PilePosition {
+    /// Number of the shelf.
     pub shelf: u32,
     row: u8,
     column: u8,
@@ -83,7 +83,7 @@ impl Shelf {
     }
 
     /// The piles of a cell.
-    pub fn cell(&self, row: usize, column: usize) -> &[Entry] {
+    pub fn cell(&self, row: usize, column: usize) -> &[PileEntry] {
         &self.cells[row << self.log2 | column]
     }
 
@@ -94,7 +94,7 @@ impl Shelf {
 
     /// Makes cells half as wide and half as high: all piles have other places then.
     pub fn refine(&mut self) {
-        let entries: Vec<Entry> = self.cells.iter_mut().flat_map(std::mem::take).collect();
+        let entries: Vec<PileEntry> = self.cells.iter_mut().flat_map(std::mem::take).collect();
         let log2 = self.log2 + 1;
         *self = Self {
             log2,
@@ -108,18 +108,18 @@ impl Shelf {
     }
 
     /// The place of each pile; `shelf` is the number of this one.
-    pub fn places(&self, shelf: u32) -> impl Iterator<Item = (u32, Place)> {
+    pub fn positions(&self, shelf: u32) -> impl Iterator<Item = (u32, PilePosition)> {
         (0..).zip(&self.cells).flat_map(move |(cell, entries)| {
             let (row, column) = ((cell >> self.log2) as u8, (cell & (self.bins() - 1)) as u8);
             (0..)
                 .zip(entries)
-                .map(move |(position, entry)| (entry.pile, Place { shelf, row, column, position }))
+                .map(move |(position, entry)| (entry.pile, PilePosition { shelf, row, column, position }))
         })
     }
 
     /// Puts a pile into its cell; `shelf` is the number of this one.
-    pub fn put(&mut self, shelf: u32, entry: Entry) -> Place {
-        let Kind { capacity, free, .. } = entry.kind;
+    pub fn put(&mut self, shelf: u32, entry: PileEntry) -> PilePosition {
+        let PileKind { capacity, free, .. } = entry.kind;
         let row = self.at(bin(free.cpu_mhz, capacity.cpu_mhz));
         let column = self.at(bin(free.memory_mb, capacity.memory_mb));
         self.piles += 1;
@@ -128,11 +128,11 @@ impl Shelf {
         let cell = &mut self.cells[row << self.log2 | column];
         cell.push(entry);
         let position = u32::try_from(cell.len() - 1).expect("no more piles than nodes");
-        Place { shelf, row: row as u8, column: column as u8, position }
+        PilePosition { shelf, row: row as u8, column: column as u8, position }
     }
 
     /// Takes a pile out of its cell. Returns the pile that now has its place.
-    pub fn take(&mut self, Place { row, column, position, .. }: Place) -> Option<u32> {
+    pub fn take(&mut self, PilePosition { row, column, position, .. }: PilePosition) -> Option<u32> {
         let (row, column) = (usize::from(row), usize::from(column));
         let cell = &mut self.cells[row << self.log2 | column];
         cell.swap_remove(position as usize);

@@ -4,9 +4,9 @@ use berth_model::store::NodeSlot;
 use rustc_hash::FxHashMap;
 
 use super::{
-    Seated,
-    pile::{Kind, Pile, Seat},
-    shelf::{Entry, Place, Shelf},
+    PlaceableNode,
+    pile::{NodeRank, Pile, PileKind},
+    shelf::{PileEntry, PilePosition, Shelf},
     size::Sizes,
 };
 use crate::scores::Powers;
@@ -17,9 +17,9 @@ pub struct Shelves {
     /// Those of no nodes wait to be used again.
     piles: Vec<Pile>,
     unused: Vec<u32>,
-    by_kind: FxHashMap<Kind, u32>,
+    by_kind: FxHashMap<PileKind, u32>,
     /// The pile of each node and its seat there, by slot.
-    nodes: Vec<Option<(u32, Seat)>>,
+    nodes: Vec<Option<(u32, NodeRank)>>,
     shelves: Vec<Shelf>,
     by_size: FxHashMap<(u32, u32), u32>,
     groups: Vec<Vec<u32>>,
@@ -42,28 +42,33 @@ impl Shelves {
     }
 
     /// A node is of this kind now, or of none.
-    pub fn set(&mut self, slot: NodeSlot, now: Option<(Kind, Seated)>, sizes: &mut Sizes) {
+    pub fn set(&mut self, slot: NodeSlot, now: Option<(PileKind, PlaceableNode)>, sizes: &mut Sizes) {
         let at = slot.0 as usize;
         if at >= self.nodes.len() {
             self.nodes.resize(at + 1, None);
         }
-        if let Some((pile, seat)) = self.nodes[at] {
-            self.take(pile, seat);
+        if let Some((pile, rank)) = self.nodes[at] {
+            self.take(pile, rank);
         }
-        self.nodes[at] = now.map(|(kind, node)| (self.put(kind, node, sizes), node.seat));
+        self.nodes[at] = now.map(|(kind, node)| (self.put(kind, node, sizes), node.rank));
     }
 
-    fn put(&mut self, kind: Kind, Seated { seat, class, .. }: Seated, sizes: &mut Sizes) -> u32 {
+    fn put(
+        &mut self,
+        kind: PileKind,
+        PlaceableNode { rank, class, .. }: PlaceableNode,
+        sizes: &mut Sizes,
+    ) -> u32 {
         if let Some(pile) = self.by_kind.get(&kind) {
-            self.piles[*pile as usize].add((seat, class));
+            self.piles[*pile as usize].add((rank, class));
             return *pile;
         }
         let id =
             self.unused.pop().unwrap_or_else(|| u32::try_from(self.piles.len()).expect("no more than nodes"));
         let size = sizes.size_of(kind.capacity);
         let powers = Powers::of(kind.free, kind.capacity);
-        let place = self.lay(Entry { kind, pile: id, powers }, size);
-        let pile = Pile::new(kind, place, (seat, class));
+        let position = self.lay(PileEntry { kind, pile: id, powers }, size);
+        let pile = Pile::new(kind, position, (rank, class));
         match self.piles.get_mut(id as usize) {
             Some(unused) => *unused = pile,
             None => self.piles.push(pile),
@@ -72,23 +77,23 @@ impl Shelves {
         id
     }
 
-    fn lay(&mut self, entry: Entry, size: u32) -> Place {
+    fn lay(&mut self, entry: PileEntry, size: u32) -> PilePosition {
         let shelf = self.shelf(entry.kind.group, size);
         let on = &mut self.shelves[shelf as usize];
         if on.is_crowded() {
             on.refine();
-            on.places(shelf).for_each(|(pile, place)| self.piles[pile as usize].place = place);
+            on.positions(shelf).for_each(|(pile, position)| self.piles[pile as usize].position = position);
         }
         on.put(shelf, entry)
     }
 
-    fn take(&mut self, id: u32, seat: Seat) {
+    fn take(&mut self, id: u32, rank: NodeRank) {
         let pile = &mut self.piles[id as usize];
-        pile.remove(seat);
-        let Pile { kind, place, .. } = *pile;
+        pile.remove(rank);
+        let Pile { kind, position, .. } = *pile;
         if pile.is_empty() {
-            if let Some(moved) = self.shelves[place.shelf as usize].take(place) {
-                self.piles[moved as usize].place = place;
+            if let Some(moved) = self.shelves[position.shelf as usize].take(position) {
+                self.piles[moved as usize].position = position;
             }
             self.by_kind.remove(&kind);
             self.unused.push(id);

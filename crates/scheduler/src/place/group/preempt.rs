@@ -1,4 +1,4 @@
-//! Placing where nothing is free: others end, and leave their room.
+//! Placing where nothing is free: others end, and leave their capacity.
 
 use berth_model::{
     AllocId,
@@ -6,12 +6,16 @@ use berth_model::{
     store::{AllocExtra, AllocSlot, NodeSlot},
 };
 
-use super::{Ask, GroupPlacer, Placed};
-use crate::place::preempt::{Bulk, Placing, Preemptor, Use, Victim, free_milli};
+use super::{Ask, AskPlacement, GroupPlacer};
+use crate::place::preempt::{HeldUse, Placing, Preemptor, ResourceVector, Victim, free_milli};
 
 impl GroupPlacer<'_> {
     /// Where an ask goes at the least loss, and who is lost.
-    pub(super) fn preempt(&self, ask: &Ask, preemptor: &mut Preemptor<'_>) -> Option<(Placed, Vec<Victim>)> {
+    pub(super) fn preempt(
+        &self,
+        ask: &Ask,
+        preemptor: &mut Preemptor<'_>,
+    ) -> Option<(AskPlacement, Vec<Victim>)> {
         let loss = match ask.only {
             Some(only) => preemptor.find_on(self.store, self, only),
             None => preemptor.find(self.store, self),
@@ -51,27 +55,27 @@ impl GroupPlacer<'_> {
 }
 
 impl Placing for GroupPlacer<'_> {
-    fn asked(&self) -> Bulk {
-        Bulk::of(self.ask, self.devices_milli())
+    fn requested(&self) -> ResourceVector {
+        ResourceVector::of(self.ask, self.devices_milli())
     }
 
     fn inherits(&self) -> Vec<NodeSlot> {
-        // Who leaves no room any more may still leave devices.
+        // Who leaves no capacity any more may still leave devices.
         let leaves = |node: &NodeSlot| {
             !self.devices.requirements.is_empty() || self.room_left_on(*node) != Resources::ZERO
         };
         self.ending.keys().copied().filter(leaves).collect()
     }
 
-    fn free(&self, slot: NodeSlot) -> Bulk {
+    fn free(&self, slot: NodeSlot) -> ResourceVector {
         let row = self.columns.row(slot);
         match self.columns.node(slot).filter(|_| row.ready) {
-            Some(node) => Bulk::of(row.free, free_milli(node, &self.columns.held(slot))),
-            None => Bulk::default(),
+            Some(node) => ResourceVector::of(row.free, free_milli(node, &self.columns.held(slot))),
+            None => ResourceVector::default(),
         }
     }
 
-    fn lacking(&self, slot: NodeSlot) -> Option<Bulk> {
+    fn lacking(&self, slot: NodeSlot) -> Option<ResourceVector> {
         let zone = self.requirements.zone(self.columns, slot)?;
         self.distinct.check(slot, &self.requirements.zones()[zone as usize]).ok()?;
         let (row, node) = (self.columns.row(slot), self.columns.node(slot)?);
@@ -82,20 +86,20 @@ impl Placing for GroupPlacer<'_> {
         } else {
             self.devices_milli().saturating_sub(free_milli(node, &self.columns.held(slot)))
         };
-        row.ready.then(|| Bulk::of(resources, devices))
+        row.ready.then(|| ResourceVector::of(resources, devices))
     }
 
-    fn use_of(&self, extra: &AllocExtra) -> Use {
+    fn use_of(&self, extra: &AllocExtra) -> HeldUse {
         let mut ports = self.group.ports().filter_map(|port| port.fixed);
         let has_ports = !extra.ports.is_empty() && self.group.ports().next().is_some();
         let has_devices = !extra.devices.is_empty() && !self.devices.requirements.is_empty();
         let has_cores = !extra.cores.is_empty() && self.devices.cores > 0;
         if ports.any(|port| extra.ports.contains(&port)) {
-            Use::Must
+            HeldUse::Must
         } else if has_ports || has_devices || has_cores {
-            Use::May
+            HeldUse::May
         } else {
-            Use::None
+            HeldUse::None
         }
     }
 

@@ -1,9 +1,9 @@
 //! A block of nodes: what is free on each and what could be freed, in columns, so that the nodes on which an ask may find
-//! room are applied all at once.
+//! capacity are applied all at once.
 //!
 //! Amounts are rounded to 24 bits here. What is asked for is taken for a little less, so that no rounding hides a node.
 
-use super::bulk::{Bulk, KINDS};
+use super::bulk::{KINDS, ResourceVector};
 
 /// Nodes of a block.
 pub const BLOCK: usize = 64;
@@ -16,13 +16,13 @@ const DEVICES: usize = 3;
 /// Cpu and memory.
 const TOGETHER: usize = 4;
 
-/// Amounts by kind, as in [`Bulk`].
-pub type Amounts = [f32; KINDS];
+/// Amounts by kind, as in [`ResourceVector`].
+pub type KindAmounts = [f32; KINDS];
 /// Amounts of one kind by node.
 type Column = [f32; BLOCK];
 
 /// What is asked for, with amounts that are rounded down.
-pub fn asked(bulk: Bulk) -> Amounts {
+pub fn requested(bulk: ResourceVector) -> KindAmounts {
     bulk.amounts().map(|amount| amount * (1.0 - ROUNDING))
 }
 
@@ -31,12 +31,12 @@ pub fn asked(bulk: Bulk) -> Amounts {
 pub struct Block {
     free: [Column; KINDS],
     /// By band.
-    reaches: Vec<Reach>,
+    reaches: Vec<BandAmounts>,
 }
 
 /// What allocations of each node hold up to the priorities of a band.
 #[derive(Debug, Clone)]
-struct Reach {
+struct BandAmounts {
     sum: [Column; KINDS],
     /// The most that any of them holds of each kind.
     largest: [Column; KINDS],
@@ -44,18 +44,18 @@ struct Reach {
 
 /// The most of each kind that any node of a block has.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Most {
-    free: Amounts,
-    sum: Amounts,
-    largest: Amounts,
+pub struct BlockMaxima {
+    free: KindAmounts,
+    sum: KindAmounts,
+    largest: KindAmounts,
 }
 
-impl Most {
-    /// Whether an ask may find room on some node, and how many must go for it at least.
-    pub fn count(&self, asked: &Amounts) -> Option<usize> {
+impl BlockMaxima {
+    /// Whether an ask may find capacity on some node, and how many must go for it at least.
+    pub fn count(&self, requested: &KindAmounts) -> Option<usize> {
         let mut lacking = [0.0; KINDS];
         for (kind, lacking) in lacking.iter_mut().enumerate() {
-            *lacking = positive(asked[kind] - self.free[kind]);
+            *lacking = positive(requested[kind] - self.free[kind]);
         }
         lacking[TOGETHER] = lacking[CPU] + lacking[MEMORY];
         let fits = lacking.iter().zip(&self.sum).all(|(lacking, sum)| lacking <= sum);
@@ -68,12 +68,17 @@ impl Most {
 impl Block {
     /// Nodes on which nothing is free and nothing is held.
     pub fn empty(bands: usize) -> Self {
-        Self { free: [[0.0; BLOCK]; KINDS], reaches: vec![Reach::NONE; bands] }
+        Self { free: [[0.0; BLOCK]; KINDS], reaches: vec![BandAmounts::NONE; bands] }
     }
 
     /// What is free on a node, and for each band what allocations hold up to there: all together, and the most that any
     /// of them holds.
-    pub fn set(&mut self, node: usize, free: Bulk, reaches: impl Iterator<Item = (Bulk, Bulk)>) {
+    pub fn set(
+        &mut self,
+        node: usize,
+        free: ResourceVector,
+        reaches: impl Iterator<Item = (ResourceVector, ResourceVector)>,
+    ) {
         write(&mut self.free, node, free);
         for (reach, (sum, largest)) in self.reaches.iter_mut().zip(reaches) {
             write(&mut reach.sum, node, sum);
@@ -84,51 +89,57 @@ impl Block {
     /// One more band: so far nothing has its priorities.
     pub fn insert_band(&mut self, band: usize) {
         let below = band.checked_sub(1).map(|below| self.reaches[below].clone());
-        self.reaches.insert(band, below.unwrap_or(Reach::NONE));
+        self.reaches.insert(band, below.unwrap_or(BandAmounts::NONE));
     }
 
     /// The most that any node has, up to the priorities of a band.
-    pub fn most(&self, band: usize) -> Most {
+    pub fn most(&self, band: usize) -> BlockMaxima {
         let of = |columns: &[Column; KINDS]| {
             columns.each_ref().map(|column| column.iter().copied().fold(0.0, most))
         };
         let reach = &self.reaches[band];
-        Most { free: of(&self.free), sum: of(&reach.sum), largest: of(&reach.largest) }
+        BlockMaxima { free: of(&self.free), sum: of(&reach.sum), largest: of(&reach.largest) }
     }
 
-    /// The first node from one on where an ask may find room when no more than `count` go of what a band can free.
-    pub fn first_open(&self, from: usize, asked: &Amounts, band: usize, count: usize) -> Option<usize> {
-        let short = self.shortfall(asked, &self.reaches[band], count as f32);
+    /// The first node from one on where an ask may find capacity when no more than `count` go of what a band can free.
+    pub fn first_open(
+        &self,
+        from: usize,
+        requested: &KindAmounts,
+        band: usize,
+        count: usize,
+    ) -> Option<usize> {
+        let short = self.shortfall(requested, &self.reaches[band], count as f32);
         short.iter().enumerate().skip(from).find(|(_, short)| **short <= 0.0).map(|(node, _)| node)
     }
 
     /// What each node is short of, of the kind of which it is short most.
-    fn shortfall(&self, asked: &Amounts, reach: &Reach, count: f32) -> Column {
+    fn shortfall(&self, requested: &KindAmounts, reach: &BandAmounts, count: f32) -> Column {
         let mut short = [0.0; BLOCK];
         for (node, short) in short.iter_mut().enumerate() {
             let freed = |kind: usize| least(reach.sum[kind][node], count * reach.largest[kind][node]);
-            let cpu = positive(asked[CPU] - self.free[CPU][node]);
-            let memory = positive(asked[MEMORY] - self.free[MEMORY][node]);
+            let cpu = positive(requested[CPU] - self.free[CPU][node]);
+            let memory = positive(requested[MEMORY] - self.free[MEMORY][node]);
             *short = most(
                 most(cpu - freed(CPU), memory - freed(MEMORY)),
                 cpu + memory - count * reach.largest[TOGETHER][node],
             );
         }
-        for kind in [DISK, DEVICES].into_iter().filter(|kind| asked[*kind] > 0.0) {
+        for kind in [DISK, DEVICES].into_iter().filter(|kind| requested[*kind] > 0.0) {
             for (node, short) in short.iter_mut().enumerate() {
                 let freed = least(reach.sum[kind][node], count * reach.largest[kind][node]);
-                *short = most(*short, asked[kind] - self.free[kind][node] - freed);
+                *short = most(*short, requested[kind] - self.free[kind][node] - freed);
             }
         }
         short
     }
 }
 
-impl Reach {
+impl BandAmounts {
     const NONE: Self = Self { sum: [[0.0; BLOCK]; KINDS], largest: [[0.0; BLOCK]; KINDS] };
 }
 
-fn write(columns: &mut [Column; KINDS], node: usize, bulk: Bulk) {
+fn write(columns: &mut [Column; KINDS], node: usize, bulk: ResourceVector) {
     columns.iter_mut().zip(bulk.amounts()).for_each(|(column, amount)| column[node] = amount);
 }
 

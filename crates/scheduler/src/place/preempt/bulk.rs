@@ -12,16 +12,16 @@ pub const KINDS: usize = 5;
 /// MHz of cpu, MiB of memory, MiB of disk, thousandths of devices of any type; and cpu with memory added up as they are,
 /// which distinguishes what has much of both from what has much of one. Sums stop at the largest number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Bulk([u32; KINDS]);
+pub struct ResourceVector([u32; KINDS]);
 
-impl Bulk {
+impl ResourceVector {
     /// Resources, and thousandths of devices.
     pub fn of(resources: Resources, devices_milli: u32) -> Self {
         let Resources { cpu_mhz, memory_mb, disk_mb } = resources;
         Self([cpu_mhz, memory_mb, disk_mb, devices_milli, cpu_mhz.saturating_add(memory_mb)])
     }
 
-    /// The sum.
+    /// Adds two vectors, kind by kind.
     pub fn plus(self, other: Self) -> Self {
         self.combine(other, u32::saturating_add)
     }
@@ -46,13 +46,13 @@ impl Bulk {
 
     /// Whether there is enough of every kind.
     pub fn fits(self, room: Self) -> bool {
-        self.0.iter().zip(room.0).all(|(asked, room)| *asked <= room)
+        self.0.iter().zip(room.0).all(|(requested, room)| *requested <= room)
     }
 
     /// Which part of what is asked for `part` has, added up over all kinds.
     pub fn share_in(self, part: Self) -> f64 {
-        let kinds = self.0.iter().zip(part.0).filter(|(asked, _)| **asked > 0);
-        kinds.map(|(asked, part)| f64::from(part.min(*asked)) / f64::from(*asked)).sum()
+        let kinds = self.0.iter().zip(part.0).filter(|(requested, _)| **requested > 0);
+        kinds.map(|(requested, part)| f64::from(part.min(*requested)) / f64::from(*requested)).sum()
     }
 
     /// All of them, in order.

@@ -5,6 +5,6 @@
 pub struct Cost {
     /// The highest of them.
     pub priority: u8,
-    /// How many.
+    /// Number of allocations.
     pub count: usize,
 }

@@ -8,25 +8,25 @@ use berth_model::{
 };
 
 use super::{
-    bulk::{Bulk, devices_milli, free_milli},
+    bulk::{ResourceVector, devices_milli, free_milli},
     reaches::Reaches,
 };
 
 /// What could be freed: once for those who may preempt whatever is lower, once for those who leave batch work alone.
 #[derive(Debug, Default)]
 pub struct Evictable {
-    all: Followed,
-    services: Followed,
+    all: EvictableByNode,
+    services: EvictableByNode,
 }
 
 /// What could be freed, as of one state.
 #[derive(Debug, Default)]
-struct Followed {
+struct EvictableByNode {
     reaches: Reaches,
     position: u64,
     /// Nodes that show a plan at work, which may never come true.
     tentative: Vec<NodeSlot>,
-    held: Vec<(u8, Bulk)>,
+    held: Vec<(u8, ResourceVector)>,
 }
 
 impl Evictable {
@@ -59,7 +59,7 @@ impl Evictable {
         &mut self,
         store: &Store,
         (slot, batch): (NodeSlot, bool),
-        free: Bulk,
+        free: ResourceVector,
         is_there: impl Fn(&AllocRow) -> bool,
     ) {
         let followed = self.of(batch);
@@ -77,23 +77,23 @@ impl Evictable {
         if batch { &self.all.reaches } else { &self.services.reaches }
     }
 
-    fn of(&mut self, batch: bool) -> &mut Followed {
+    fn of(&mut self, batch: bool) -> &mut EvictableByNode {
         if batch { &mut self.all } else { &mut self.services }
     }
 }
 
-impl Followed {
+impl EvictableByNode {
     fn read(
         &mut self,
         store: &Store,
         slot: NodeSlot,
         batch: bool,
-        free: Bulk,
+        free: ResourceVector,
         is_there: impl Fn(&AllocRow) -> bool,
     ) {
-        let there = wanted(store, slot, batch).filter(|(_, alloc, _)| is_there(alloc));
+        let peers = wanted(store, slot, batch).filter(|(_, alloc, _)| is_there(alloc));
         self.held.clear();
-        self.held.extend(there.map(|(slot, alloc, priority)| (priority, held(store, slot, alloc))));
+        self.held.extend(peers.map(|(slot, alloc, priority)| (priority, held(store, slot, alloc))));
         let capacity = store.nodes().row(slot).map_or(Resources::ZERO, |row| row.capacity);
         self.reaches.set(slot, capacity, free, &self.held);
     }
@@ -109,7 +109,7 @@ pub fn wanted(
     let live = live.filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
     // Neighbours are often of one job.
     let mut last: Option<((JobSlot, u64), u8, bool)> = None;
-    live.filter(|(_, alloc)| alloc.is_wanted()).filter_map(move |(slot, alloc)| {
+    live.filter(|(_, alloc)| alloc.is_desired()).filter_map(move |(slot, alloc)| {
         let of = (alloc.job, alloc.job_version);
         let (_, priority, is_batch) = match last.filter(|(last, ..)| *last == of) {
             Some(known) => known,
@@ -123,16 +123,16 @@ pub fn wanted(
 }
 
 /// All that an allocation holds.
-fn held(store: &Store, slot: AllocSlot, alloc: &AllocRow) -> Bulk {
+fn held(store: &Store, slot: AllocSlot, alloc: &AllocRow) -> ResourceVector {
     let devices = store.allocs().extra(slot).map_or(0, |extra| devices_milli(&extra.devices));
-    Bulk::of(alloc.held, devices)
+    ResourceVector::of(alloc.held, devices)
 }
 
 /// What is free on a node, claims of other plans apart; nothing where nothing may be placed.
-fn free(store: &Store, slot: NodeSlot) -> Bulk {
+fn free(store: &Store, slot: NodeSlot) -> ResourceVector {
     let nodes = store.nodes();
     let Some((row, detail)) = nodes.row(slot).filter(|row| row.is_ready()).zip(nodes.detail(slot)) else {
-        return Bulk::default();
+        return ResourceVector::default();
     };
-    Bulk::of(row.free(), free_milli(&detail.node, &detail.devices))
+    ResourceVector::of(row.free(), free_milli(&detail.node, &detail.devices))
 }

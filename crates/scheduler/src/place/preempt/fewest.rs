@@ -1,13 +1,17 @@
 //! As few allocations of a node as suffice.
 
-use super::{Victim, bulk::Bulk};
+use super::{Victim, bulk::ResourceVector};
 
 /// Sets of allocations that are looked at on one node; after that, what was found by taking the largest first is it.
 const TRIES_MAX: u32 = 4096;
 
 /// As few of `victims` as suffice: exactly, unless there are so many that [`TRIES_MAX`] sets are not enough. They must
 /// suffice all together. Of those that help as much, the one of lower priority goes first, then the smaller one.
-pub fn fewest(mut victims: Vec<Victim>, lacking: Bulk, suffice: impl Fn(&[Victim]) -> bool) -> Vec<Victim> {
+pub fn fewest(
+    mut victims: Vec<Victim>,
+    lacking: ResourceVector,
+    suffice: impl Fn(&[Victim]) -> bool,
+) -> Vec<Victim> {
     victims.sort_by(|a, b| {
         let share = |victim: &Victim| lacking.share_in(victim.bulk);
         let smaller = || a.bulk.size().cmp(&b.bulk.size());
@@ -15,7 +19,8 @@ pub fn fewest(mut victims: Vec<Victim>, lacking: Bulk, suffice: impl Fn(&[Victim
     });
     let (must, may): (Vec<_>, Vec<_>) = victims.into_iter().partition(|victim| victim.must);
     let lacking = must.iter().fold(lacking, |left, victim| left.minus(victim.bulk));
-    let mut search = Search { most: most_of_rest(&may), may: &may, chosen: must, tries: TRIES_MAX, suffice };
+    let mut search =
+        VictimSearch { most: most_of_rest(&may), may: &may, chosen: must, tries: TRIES_MAX, suffice };
     let largest = search.largest_first(lacking);
     let kept = search.chosen.len();
     for count in 0..largest.len() - kept {
@@ -26,21 +31,21 @@ pub fn fewest(mut victims: Vec<Victim>, lacking: Bulk, suffice: impl Fn(&[Victim
     largest
 }
 
-struct Search<'a, F> {
+struct VictimSearch<'a, F> {
     may: &'a [Victim],
     /// The most of each kind that any of those from a position on has.
-    most: Vec<Bulk>,
+    most: Vec<ResourceVector>,
     chosen: Vec<Victim>,
     tries: u32,
     suffice: F,
 }
 
-impl<F: Fn(&[Victim]) -> bool> Search<'_, F> {
+impl<F: Fn(&[Victim]) -> bool> VictimSearch<'_, F> {
     /// Takes `count` more from a position on, so that they suffice.
-    fn choose(&mut self, from: usize, count: usize, lacking: Bulk) -> bool {
+    fn choose(&mut self, from: usize, count: usize, lacking: ResourceVector) -> bool {
         let Some(more) = count.checked_sub(1) else {
             self.tries = self.tries.saturating_sub(1);
-            return lacking == Bulk::default() && (self.suffice)(&self.chosen);
+            return lacking == ResourceVector::default() && (self.suffice)(&self.chosen);
         };
         for at in from..self.may.len().saturating_sub(more) {
             if self.tries == 0 || !lacking.fits(self.most[at].times(count)) {
@@ -56,10 +61,10 @@ impl<F: Fn(&[Victim]) -> bool> Search<'_, F> {
     }
 
     /// What suffices when the largest go first, without what was taken early and became needless by what came later.
-    fn largest_first(&self, mut lacking: Bulk) -> Vec<Victim> {
+    fn largest_first(&self, mut lacking: ResourceVector) -> Vec<Victim> {
         let mut taken = self.chosen.clone();
         for victim in self.may {
-            if lacking == Bulk::default() && (self.suffice)(&taken) {
+            if lacking == ResourceVector::default() && (self.suffice)(&taken) {
                 break;
             }
             lacking = lacking.minus(victim.bulk);
@@ -75,11 +80,11 @@ impl<F: Fn(&[Victim]) -> bool> Search<'_, F> {
     }
 }
 
-fn most_of_rest(victims: &[Victim]) -> Vec<Bulk> {
-    let mut most: Vec<Bulk> = victims
+fn most_of_rest(victims: &[Victim]) -> Vec<ResourceVector> {
+    let mut most: Vec<ResourceVector> = victims
         .iter()
         .rev()
-        .scan(Bulk::default(), |most, victim| {
+        .scan(ResourceVector::default(), |most, victim| {
             *most = most.max(victim.bulk);
             Some(*most)
         })

@@ -11,8 +11,8 @@ use berth_model::{resources::Resources, store::NodeSlot};
 use fixedbitset::FixedBitSet;
 
 use super::{
-    block::{Amounts, BLOCK, Block, Most},
-    bulk::Bulk,
+    block::{BLOCK, Block, BlockMaxima, KindAmounts},
+    bulk::ResourceVector,
     cost::Cost,
     seats::Seats,
 };
@@ -30,14 +30,14 @@ pub struct Reaches {
     /// The first node in the store of each block.
     first: Vec<Option<NodeSlot>>,
     /// The most that any node of each block has, by band.
-    most: Vec<Vec<Most>>,
+    most: Vec<Vec<BlockMaxima>>,
     /// Blocks of which a node has changed.
     changed: FixedBitSet,
 }
 
 /// A block of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Open {
+pub struct BlockBound {
     /// The least that an ask may cost on any of them.
     pub bound: Cost,
     /// The first of them in the store.
@@ -48,22 +48,30 @@ pub struct Open {
 
 impl Reaches {
     /// What is free on a node of a capacity, and what allocations of which priority hold there.
-    pub fn set(&mut self, slot: NodeSlot, capacity: Resources, free: Bulk, held: &[(u8, Bulk)]) {
+    pub fn set(
+        &mut self,
+        slot: NodeSlot,
+        capacity: Resources,
+        free: ResourceVector,
+        held: &[(u8, ResourceVector)],
+    ) {
         held.iter().for_each(|(priority, _)| self.keep_apart(*priority));
-        let mut reaches = [(Bulk::default(), Bulk::default()); BANDS_MAX];
+        let mut reaches = [(ResourceVector::default(), ResourceVector::default()); BANDS_MAX];
         for (priority, bulk) in held {
             let (sum, largest) = &mut reaches[self.band(*priority)];
             (*sum, *largest) = (sum.plus(*bulk), largest.max(*bulk));
         }
-        let up_to_here =
-            reaches.into_iter().scan((Bulk::default(), Bulk::default()), |below, (sum, largest)| {
+        let up_to_here = reaches.into_iter().scan(
+            (ResourceVector::default(), ResourceVector::default()),
+            |below, (sum, largest)| {
                 *below = (below.0.plus(sum), below.1.max(largest));
                 Some(*below)
-            });
+            },
+        );
         let (seat, left) = self.seats.sit(slot, capacity);
         self.write(seat, free, up_to_here);
         if let Some(left) = left {
-            self.write(left, Bulk::default(), std::iter::repeat_n(Default::default(), BANDS_MAX));
+            self.write(left, ResourceVector::default(), std::iter::repeat_n(Default::default(), BANDS_MAX));
         }
     }
 
@@ -72,24 +80,24 @@ impl Reaches {
         self.first.resize(self.blocks.len(), None);
         self.changed.ones().for_each(|block| self.first[block] = self.seats.first(block));
         for (band, most) in self.most.iter_mut().enumerate() {
-            most.resize(self.blocks.len(), Most::default());
+            most.resize(self.blocks.len(), BlockMaxima::default());
             self.changed.ones().for_each(|block| most[block] = self.blocks[block].most(band));
         }
         self.changed.clear();
     }
 
-    /// The blocks on which an ask may find room: first where it may cost least, then where the first nodes are.
-    pub fn open(&self, asked: &Amounts, priority_max: u8) -> BinaryHeap<Reverse<Open>> {
+    /// The blocks on which an ask may find capacity: first where it may cost least, then where the first nodes are.
+    pub fn open(&self, requested: &KindAmounts, priority_max: u8) -> BinaryHeap<Reverse<BlockBound>> {
         let bound = |block: usize| {
             let bands = self.priorities.iter().zip(&self.most);
             let mut bands = bands.take_while(|(priority, _)| **priority <= priority_max);
             bands.find_map(|(priority, most)| {
-                Some(Cost { priority: *priority, count: most[block].count(asked)? })
+                Some(Cost { priority: *priority, count: most[block].count(requested)? })
             })
         };
         let open = |block: usize| {
             let (bound, first) = (bound(block)?, self.first[block]?);
-            Some(Reverse(Open { bound, first, block }))
+            Some(Reverse(BlockBound { bound, first, block }))
         };
         (0..self.blocks.len()).filter_map(open).collect()
     }
@@ -99,8 +107,13 @@ impl Reaches {
         block * BLOCK..(block + 1) * BLOCK
     }
 
-    /// The first of these seats of one block whose node may have room for an ask at no higher cost than `most`.
-    pub fn next_open(&self, seats: &Range<usize>, asked: &Amounts, most: Cost) -> Option<(usize, NodeSlot)> {
+    /// The first of these seats of one block whose node may have capacity for an ask at no higher cost than `most`.
+    pub fn next_open(
+        &self,
+        seats: &Range<usize>,
+        requested: &KindAmounts,
+        most: Cost,
+    ) -> Option<(usize, NodeSlot)> {
         let count = |priority: &u8| match priority.cmp(&most.priority) {
             Ordering::Less => Some(usize::MAX),
             Ordering::Equal => Some(most.count),
@@ -111,7 +124,8 @@ impl Reaches {
         while !seats.is_empty() {
             let bands = self.priorities.iter().map_while(count).enumerate();
             let from = seats.start % BLOCK;
-            let open = bands.filter_map(|(band, count)| block.first_open(from, asked, band, count)).min()?;
+            let open =
+                bands.filter_map(|(band, count)| block.first_open(from, requested, band, count)).min()?;
             let seat = seats.start - from + open;
             match self.seats.node(seat).filter(|_| seats.contains(&seat)) {
                 Some(node) => return Some((seat, node)),
@@ -121,7 +135,12 @@ impl Reaches {
         None
     }
 
-    fn write(&mut self, seat: usize, free: Bulk, reaches: impl Iterator<Item = (Bulk, Bulk)>) {
+    fn write(
+        &mut self,
+        seat: usize,
+        free: ResourceVector,
+        reaches: impl Iterator<Item = (ResourceVector, ResourceVector)>,
+    ) {
         let block = seat / BLOCK;
         while self.blocks.len() <= block {
             self.blocks.push(Block::empty(self.priorities.len()));
@@ -153,18 +172,18 @@ impl Reaches {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::block::asked, *};
+    use super::{super::block::requested, *};
 
     const SMALL: Resources = Resources { cpu_mhz: 1000, memory_mb: 1000, disk_mb: 0 };
     const LARGE: Resources = Resources { cpu_mhz: 4000, memory_mb: 1000, disk_mb: 0 };
 
-    fn cpu(cpu_mhz: u32) -> Bulk {
-        Bulk::of(Resources { cpu_mhz, ..Resources::ZERO }, 0)
+    fn cpu(cpu_mhz: u32) -> ResourceVector {
+        ResourceVector::of(Resources { cpu_mhz, ..Resources::ZERO }, 0)
     }
 
     fn cheapest(reaches: &mut Reaches, ask: u32, priority_max: u8) -> Option<(u8, usize, u32)> {
         reaches.settle();
-        let Reverse(open) = reaches.open(&asked(cpu(ask)), priority_max).pop()?;
+        let Reverse(open) = reaches.open(&requested(cpu(ask)), priority_max).pop()?;
         Some((open.bound.priority, open.bound.count, open.first.0))
     }
 
@@ -187,27 +206,28 @@ mod tests {
         reaches.set(NodeSlot(3), SMALL, cpu(100), &[(40, cpu(500)), (20, cpu(100)), (20, cpu(200))]);
         let may = |ask, priority, count| {
             let most = Cost { priority, count };
-            reaches.next_open(&Reaches::seats(0), &asked(cpu(ask)), most) == Some((0, NodeSlot(3)))
+            reaches.next_open(&Reaches::seats(0), &requested(cpu(ask)), most) == Some((0, NodeSlot(3)))
         };
         assert!(may(300, 20, 1) && !may(301, 20, 1) && may(400, 20, 2) && !may(401, 20, 9));
         assert!(may(401, 40, 1) && may(300, 21, 0) && !may(300, 19, 9) && !may(901, 90, 9));
-        assert_eq!(reaches.next_open(&(1..BLOCK), &asked(cpu(1)), Cost { priority: 90, count: 9 }), None);
+        assert_eq!(reaches.next_open(&(1..BLOCK), &requested(cpu(1)), Cost { priority: 90, count: 9 }), None);
     }
 
     #[test]
     fn what_has_much_of_one_kind_does_not_stand_in_for_what_has_much_of_both() {
         let mut reaches = Reaches::default();
-        let held = |cpu_mhz, memory_mb| (20, Bulk::of(Resources { cpu_mhz, memory_mb, disk_mb: 0 }, 0));
+        let held =
+            |cpu_mhz, memory_mb| (20, ResourceVector::of(Resources { cpu_mhz, memory_mb, disk_mb: 0 }, 0));
         reaches.set(NodeSlot(0), SMALL, cpu(0), &[held(900, 100), held(100, 900)]);
         reaches.settle();
         let (_, ask) = held(800, 800);
-        assert_eq!(reaches.open(&asked(ask), 50).pop().unwrap().0.bound.count, 2);
+        assert_eq!(reaches.open(&requested(ask), 50).pop().unwrap().0.bound.count, 2);
     }
 
     #[test]
     fn of_many_priorities_neighbours_are_taken_together() {
         let mut reaches = Reaches::default();
-        let held: Vec<(u8, Bulk)> = (10..40).rev().map(|priority| (priority, cpu(1))).collect();
+        let held: Vec<(u8, ResourceVector)> = (10..40).rev().map(|priority| (priority, cpu(1))).collect();
         reaches.set(NodeSlot(0), SMALL, cpu(0), &held);
         assert_eq!(reaches.priorities.len(), BANDS_MAX);
         for ask in 1..=30 {

@@ -38,7 +38,7 @@ impl Seats {
         }
     }
 
-    /// Who sits there.
+    /// The node at a position.
     pub fn node(&self, seat: usize) -> Option<NodeSlot> {
         *self.nodes.get(seat)?
     }

@@ -21,13 +21,13 @@ const WISHES_MAX: usize = 64;
 /// The requirements seen lately.
 #[derive(Debug, Default)]
 pub struct RequirementsCache {
-    known: HashMap<u64, Known>,
+    known: HashMap<u64, CachedRequirements>,
     hasher: RandomState,
     clock: u64,
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedRequirements {
     job: Arc<Job>,
     group: usize,
     requirements: Requirements,
@@ -37,16 +37,17 @@ impl RequirementsCache {
     /// The requirements of a group, and the zones of the nodes as they are now.
     pub fn get(&mut self, job: &Arc<Job>, group: usize, columns: &Columns) -> &Requirements {
         self.clock += 1;
-        let key = self.hasher.hash_one(Key(job, &job.groups[group]));
+        let key = self.hasher.hash_one(RequirementsKey(job, &job.groups[group]));
         let is_same = self.known.get(&key).is_some_and(|known| {
-            Key(&known.job, &known.job.groups[known.group]) == Key(job, &job.groups[group])
+            RequirementsKey(&known.job, &known.job.groups[known.group])
+                == RequirementsKey(job, &job.groups[group])
         });
         if !is_same {
             if self.known.len() >= WISHES_MAX {
                 self.drop_oldest();
             }
             let requirements = Requirements::of(job, &job.groups[group]);
-            self.known.insert(key, Known { job: job.clone(), group, requirements });
+            self.known.insert(key, CachedRequirements { job: job.clone(), group, requirements });
         }
         let known = self.known.get_mut(&key).expect("it was there or was just put there");
         known.requirements.used = self.clock;
@@ -62,9 +63,9 @@ impl RequirementsCache {
 }
 
 /// A group, seen as what its [`Requirements`] depend on.
-struct Key<'a>(&'a Job, &'a Group);
+struct RequirementsKey<'a>(&'a Job, &'a Group);
 
-impl Key<'_> {
+impl RequirementsKey<'_> {
     fn drivers(&self) -> impl Iterator<Item = &str> {
         self.1.tasks.iter().map(|task| task.driver.as_str())
     }
@@ -78,7 +79,7 @@ impl Key<'_> {
     }
 }
 
-impl PartialEq for Key<'_> {
+impl PartialEq for RequirementsKey<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.0.node_pool == other.0.node_pool
             && self.0.datacenters == other.0.datacenters
@@ -96,7 +97,7 @@ impl PartialEq for Key<'_> {
     }
 }
 
-impl Hash for Key<'_> {
+impl Hash for RequirementsKey<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.0.node_pool, &self.0.datacenters).hash(state);
         self.drivers().for_each(|driver| driver.hash(state));
@@ -135,7 +136,7 @@ mod tests {
         stored.volumes.push(Volume { name: "data".into(), source: "disk".into(), ..Volume::default() });
         let mut sticky = plain.clone();
         sticky.disk.sticky = true;
-        let is_same = |group: &Group| Key(&job, &plain) == Key(&job, group);
+        let is_same = |group: &Group| RequirementsKey(&job, &plain) == RequirementsKey(&job, group);
         let others = [&bridged, &elsewhere, &stored, &sticky];
         assert!(is_same(&plain));
         assert_eq!(others.map(is_same), [false; 4]);

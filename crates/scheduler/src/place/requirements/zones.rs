@@ -25,14 +25,14 @@ impl Hash for Zone {
 
 /// What is in which zone: classes, or where requirements distinguish nodes of one class, nodes.
 #[derive(Debug)]
-pub(super) enum Answers {
-    ByClass(Answered<ClassId>),
-    ByNode(Answered<NodeSlot>),
+pub(super) enum ZoneIndex {
+    ByClass(ZonesBy<ClassId>),
+    ByNode(ZonesBy<NodeSlot>),
 }
 
 /// The zones of all classes or nodes, and the other way round.
 #[derive(Debug)]
-pub(super) struct Answered<T> {
+pub(super) struct ZonesBy<T> {
     /// By number; none for what cannot run the group.
     zones: Vec<Option<u32>>,
     /// By zone.
@@ -41,14 +41,14 @@ pub(super) struct Answered<T> {
 
 /// What is in a zone.
 #[derive(Debug, Clone, Copy)]
-pub enum Members<'a> {
+pub enum ZoneMembers<'a> {
     /// All nodes of these classes.
     Classes(&'a [ClassId]),
     /// These nodes.
     Nodes(&'a [NodeSlot]),
 }
 
-impl Members<'_> {
+impl ZoneMembers<'_> {
     /// How many classes or nodes it has.
     pub fn len(self) -> usize {
         match self {
@@ -58,10 +58,10 @@ impl Members<'_> {
     }
 }
 
-impl Answers {
+impl ZoneIndex {
     /// Nothing is known yet.
     pub fn new(by_node: bool) -> Self {
-        if by_node { Self::ByNode(Answered::NOTHING) } else { Self::ByClass(Answered::NOTHING) }
+        if by_node { Self::ByNode(ZonesBy::NOTHING) } else { Self::ByClass(ZonesBy::NOTHING) }
     }
 
     pub fn is_by_node(&self) -> bool {
@@ -92,15 +92,15 @@ impl Answers {
         }
     }
 
-    pub fn members(&self, zone: u32) -> Members<'_> {
+    pub fn members(&self, zone: u32) -> ZoneMembers<'_> {
         match self {
-            Self::ByClass(answered) => Members::Classes(&answered.members[zone as usize]),
-            Self::ByNode(answered) => Members::Nodes(&answered.members[zone as usize]),
+            Self::ByClass(answered) => ZoneMembers::Classes(&answered.members[zone as usize]),
+            Self::ByNode(answered) => ZoneMembers::Nodes(&answered.members[zone as usize]),
         }
     }
 }
 
-impl<T> Answered<T> {
+impl<T> ZonesBy<T> {
     const NOTHING: Self = Self { zones: Vec::new(), members: Vec::new() };
 
     fn learn(&mut self, zone: Option<u32>, member: impl FnOnce(usize) -> T) {

@@ -77,8 +77,8 @@ impl<'a> Scene<'a> {
         let own = store.jobs().allocs(store.job(&plan.job).unwrap());
         for (slot, alloc) in own.filter_map(|slot| Some((slot, store.allocs().row(slot)?))) {
             let stops = plan.stops.iter().any(|stop| stop.alloc == alloc.id);
-            if !alloc.is_terminal() && (stops || !alloc.is_wanted()) {
-                left.entry(alloc.node).or_default().push((alloc.id, store.room_to_promise(slot)));
+            if !alloc.is_terminal() && (stops || !alloc.is_desired()) {
+                left.entry(alloc.node).or_default().push((alloc.id, store.resources_to_promise(slot)));
             }
         }
         let world = World::new(store, plan);
@@ -99,7 +99,7 @@ impl<'a> Scene<'a> {
         for id in placement.after.iter().filter(|id| self.is_new(**id)).copied().collect::<Vec<_>>() {
             let (slot, _) = self.store.alloc(id).unwrap();
             self.gone.insert(id);
-            self.left.entry(node).or_default().push((id, self.store.room_to_promise(slot)));
+            self.left.entry(node).or_default().push((id, self.store.resources_to_promise(slot)));
         }
         let group = &self.store.job(&self.plan.job).unwrap().job().groups[usize::from(placement.group)];
         let mut asked = group.resources_on(&self.store.nodes().detail(node).unwrap().node);
@@ -148,7 +148,7 @@ impl<'a> Scene<'a> {
             let (of, _) = self.store.job_of(alloc).unwrap();
             let after = allocs.extra(*slot).map_or(&[][..], |extra| &extra.after);
             let lives = |id| self.store.alloc(id).is_some_and(|(_, alloc)| !alloc.is_terminal());
-            alloc.is_wanted()
+            alloc.is_desired()
                 && of.key != job.key
                 && of.priority + GAP <= job.priority
                 && (all_types || !of.job_type.runs_to_completion())
@@ -163,7 +163,7 @@ impl<'a> Scene<'a> {
         let left = self.left.get(&slot).into_iter().flatten();
         let promised = left.fold(Resources::ZERO, |sum, (_, room)| sum.plus(*room));
         let room = set.iter().fold(self.world.free[&slot].plus(promised), |sum, (victim, _)| {
-            sum.plus(self.store.room_to_promise(*victim))
+            sum.plus(self.store.resources_to_promise(*victim))
         });
         group.resources_on(node).exceeds(room).is_none()
             && self.has_ports(group, slot, node, set)

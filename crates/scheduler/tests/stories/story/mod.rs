@@ -78,10 +78,10 @@ impl Story {
                 self.apply(Command::DeregisterJob(stop));
             }
             "end" => self.end(name, settings.first()),
-            "halt" => self.find(name, |row| row.is_wanted(), Self::halt),
-            "leave" => self.find(name, |row| row.is_wanted(), Self::leave),
-            "well" => self.find(name, |row| row.is_wanted(), |story, alloc| story.show(alloc, true)),
-            "sick" => self.find(name, |row| row.is_wanted(), |story, alloc| story.show(alloc, false)),
+            "halt" => self.find(name, |row| row.is_desired(), Self::halt),
+            "leave" => self.find(name, |row| row.is_desired(), Self::leave),
+            "well" => self.find(name, |row| row.is_desired(), |story, alloc| story.show(alloc, true)),
+            "sick" => self.find(name, |row| row.is_desired(), |story, alloc| story.show(alloc, false)),
             "promote" => self.promote(name),
             "hold" => self.set_deployment(name, DeploymentStatus::Paused),
             "resume" => self.set_deployment(name, DeploymentStatus::Running),
@@ -142,7 +142,12 @@ impl Story {
     fn end(&mut self, which: &str, how: &str) {
         let status = if how == "failed" { ClientStatus::Failed } else { ClientStatus::Complete };
         let end = |story: &mut Self, alloc| {
-            story.apply(Command::EndAllocs(vec![AllocEnd { alloc, status, tasks: vec![], seen_at: None }]));
+            story.apply(Command::EndAllocs(vec![AllocEnd {
+                alloc,
+                status,
+                tasks: vec![],
+                observed_at: None,
+            }]));
         };
         self.find(which, |row| !row.is_terminal(), end);
     }
@@ -159,7 +164,7 @@ impl Story {
     fn leave(&mut self, alloc: AllocId) {
         let slot = self.store.alloc(alloc).unwrap().1.node;
         let node = self.store.nodes().row(slot).unwrap().id;
-        let drain = Some(NewDrain { deadline: None, ignore_system: false, asked_ns: 0 });
+        let drain = Some(NewDrain { deadline: None, ignore_system: false, requested_ns: 0 });
         let drain = DrainNode { node, drain, eligible: false, meta: BTreeMap::new() };
         self.apply(Command::DrainNode(Box::new(drain)));
         self.apply(Command::MigrateAllocs(vec![MigrateAlloc { alloc, how: Departure::WhenPlaced }]));

@@ -57,7 +57,7 @@ impl<'a> World<'a> {
         for alloc in store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot)) {
             let stops = plan.stops.iter().any(|stop| stop.alloc == alloc.id);
             let group = store.job_of(alloc).and_then(|(_, group)| row.job().group(&group.name));
-            if let Some((group, _)) = group.filter(|_| alloc.is_wanted() && !stops) {
+            if let Some((group, _)) = group.filter(|_| alloc.is_desired() && !stops) {
                 *there.entry((alloc.node, group)).or_default() += 1;
             }
         }

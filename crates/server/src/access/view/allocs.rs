@@ -8,7 +8,7 @@ use berth_model::{
     deployment::Deployment,
     job::{Group, Job},
     node::Node,
-    observed::{LastSeen, Observation, ObservedAlloc},
+    observed::{LastObservation, Observation, ObservedAlloc},
     store::{AllocDetail, AllocRow, AllocSlot, JobRow, JobVersion},
 };
 
@@ -56,7 +56,7 @@ impl<'v> AllocParts<'v> {
             group: past.group(),
             node: past.node.as_deref(),
             is_unknown: past.is_unknown,
-            observed: past.seen.as_ref().and_then(LastSeen::living),
+            observed: past.seen.as_ref().and_then(LastObservation::living),
             deployment: past.deployment.as_deref(),
             observed_index: past.observed_index,
             source: AllocSource::Event { past, access },

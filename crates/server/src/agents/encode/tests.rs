@@ -106,7 +106,7 @@ impl World {
     fn sent(&mut self) -> Vec<wire::Desired> {
         let (_, row) = self.store.node(NODE).expect("it is there");
         let run = self.store.nodes().live(row).collect();
-        let desired = Desired {
+        let desired = DesiredState {
             node: NODE,
             term: 1,
             store: Arc::new(self.store.clone()),
@@ -117,7 +117,7 @@ impl World {
             forget: vec![],
             purge: vec![],
         };
-        let frames = frames(1, ToNode::Desired(Box::new(desired)), &mut self.specs);
+        let frames = frames(1, NodeMessage::Desired(Box::new(desired)), &mut self.specs);
         frames.into_iter().map(|frame| part(&frame)).collect()
     }
 }
@@ -166,7 +166,7 @@ fn a_job_that_was_purged_and_registered_again_is_not_told_as_it_was() {
         alloc,
         status: ClientStatus::Complete,
         tasks: vec![],
-        seen_at: None,
+        observed_at: None,
     }]));
     world.plan(eval, vec![]);
     let decided_on = Some(world.store.index());

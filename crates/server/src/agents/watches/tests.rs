@@ -7,7 +7,7 @@ use berth_model::{
     AclRoleId, AclTokenId, NodeId,
     alloc::{AllocEnd, ClientStatus},
     command::Command,
-    event::{AclObject, Event},
+    event::{AclObject, StateChange},
     variable::VariableKey,
 };
 use bytes::{Bytes, BytesMut};
@@ -258,7 +258,7 @@ async fn a_request_ends_with_its_allocation() {
     session.all_is_over(1).await;
     session.ask(request_for(2, &[PATH], &seen)).expect("there is room");
     session.is_told_nothing().await;
-    let end = AllocEnd { alloc: ALLOC, status: ClientStatus::Complete, tasks: Vec::new(), seen_at: None };
+    let end = AllocEnd { alloc: ALLOC, status: ClientStatus::Complete, tasks: Vec::new(), observed_at: None };
     engine.apply(vec![Command::EndAllocs(vec![end])]);
     let response = session.response().await;
     assert!(response.refused.contains("has ended") && !response.retry, "{}", response.refused);
@@ -354,14 +354,14 @@ fn a_request_is_woken_by_what_may_change_its_answer_and_by_little_else() {
     let list = VariableQuery { namespace: "team".into(), path: "a/".into(), is_list: true };
     request.queries.push(list);
     let waits_for = keys_of(&state, NODE, &request).expect("it is a task's");
-    let wakes = |event: Event| {
+    let wakes = |event: StateChange| {
         woken_by(&state.view(), &Change::Logged(event)).iter().any(|key| waits_for.contains(key))
     };
-    let acl = |object: AclObject| wakes(Event::AclChanged(object));
+    let acl = |object: AclObject| wakes(StateChange::AclChanged(object));
     let written =
-        |namespace: &str, path: &str| wakes(Event::VariableWritten(VariableKey::new(namespace, path)));
+        |namespace: &str, path: &str| wakes(StateChange::VariableWritten(VariableKey::new(namespace, path)));
     let deleted =
-        |namespace: &str, path: &str| wakes(Event::VariableDeleted(VariableKey::new(namespace, path)));
+        |namespace: &str, path: &str| wakes(StateChange::VariableDeleted(VariableKey::new(namespace, path)));
     assert!(acl(AclObject::Policy("a".into())) && acl(AclObject::Role(AclRoleId(1))));
     let token = AclTokenId(1);
     assert!(!acl(AclObject::Token(token)) && !acl(AclObject::OneTimeToken(token)));
@@ -370,7 +370,7 @@ fn a_request_is_woken_by_what_may_change_its_answer_and_by_little_else() {
     assert!(!written("default", "nomad/jobs/other") && !written("other", PATH));
     assert!(written("team", "a/b") && deleted("team", "a/b") && !written("default", "a/b"));
     let slot = state.view().store.alloc(ALLOC).expect("it is there").0;
-    assert!(wakes(Event::AllocEnded(slot)) && wakes(Event::AllocCollected(slot, ALLOC, NODE)));
+    assert!(wakes(StateChange::AllocEnded(slot)) && wakes(StateChange::AllocCollected(slot, ALLOC, NODE)));
 }
 
 #[tokio::test]

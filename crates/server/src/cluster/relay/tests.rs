@@ -131,8 +131,8 @@ fn encoded(message: &ServerMessage) -> Bytes {
     bytes.into()
 }
 
-fn from(server: ServerId) -> From {
-    From { server: server.0, cluster: 0 }
+fn from(server: ServerId) -> PeerIdentity {
+    PeerIdentity { server: server.0, cluster: 0 }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use berth_model::{
     deployment::Deployment,
     job::{Group, Job},
     node::Node,
-    observed::LastSeen,
+    observed::LastObservation,
     store::{AllocDetail, AllocExtra, AllocRow, AllocSlot},
 };
 
@@ -27,7 +27,7 @@ pub struct AllocObject {
     /// Its node is disconnected.
     pub is_unknown: bool,
     /// What its agent saw last.
-    pub seen: Option<LastSeen>,
+    pub seen: Option<LastObservation>,
     /// Where that last changed; 0 once its end is in the log.
     pub observed_index: Index,
     /// The deployment that it is part of.

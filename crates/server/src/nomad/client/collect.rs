@@ -34,7 +34,7 @@ pub async fn of_allocation(call: Call) -> Reply {
     let view = call.view();
     let (store, id) = (view.everything()?, id_of(&call)?);
     let row = find(&view, id)?.row;
-    let refusal = match (row.is_terminal(), store.may_forget(row)) {
+    let refusal = match (row.is_terminal(), store.may_collect(row)) {
         (false, _) => Some("has not ended: `berth alloc stop` ends it"),
         (_, false) => Some("keeps its job from running again: `berth job stop -purge` removes both"),
         _ => None,
@@ -51,7 +51,7 @@ pub async fn of_allocation(call: Call) -> Reply {
 fn ended_on(store: &Store, node: NodeId, left: &AtomicBool) -> Collect {
     let ended = store.node(node).into_iter().flat_map(|(_, row)| store.nodes().ended(row));
     let rows = while_client_waits(left, ended).filter_map(|slot| store.allocs().row(slot));
-    let ids = rows.filter(|row| store.may_forget(row)).map(|row| row.id);
+    let ids = rows.filter(|row| store.may_collect(row)).map(|row| row.id);
     let allocs = ids.take(system::REQUEST_MAX).collect();
     Collect { allocs, decided_on: Some(store.index()), ..Collect::default() }
 }

@@ -1,7 +1,7 @@
 //! Deployments.
 
 use berth_api::http::{Deployment, DeploymentState, Time, UnhealthyAlloc};
-use berth_model::deployment::{Culprit, Deployment as Known, DeploymentGroup};
+use berth_model::deployment::{Deployment as Known, DeploymentGroup, UnhealthyAlloc as Unhealthy};
 
 use crate::{access::CallerView, events::DeploymentJob};
 
@@ -51,6 +51,6 @@ fn state(group: &DeploymentGroup) -> DeploymentState {
     }
 }
 
-fn unhealthy(culprit: &Culprit) -> UnhealthyAlloc {
-    UnhealthyAlloc { alloc_id: culprit.alloc.to_string(), reason: culprit.message.clone() }
+fn unhealthy(alloc: &Unhealthy) -> UnhealthyAlloc {
+    UnhealthyAlloc { alloc_id: alloc.alloc.to_string(), reason: alloc.message.clone() }
 }

@@ -20,7 +20,7 @@ pub fn job_diff(old: Option<&Job>, new: &Job) -> JobDiff {
         group_pairs(old, new).into_iter().filter_map(|(old, new)| group_diff(old, new)).collect();
     let (old, new) = (old.map(berth_jobfile::head_to_json), berth_jobfile::head_to_json(new));
     let (old, new) = (old.as_ref().and_then(Value::as_object), new.as_object());
-    let Members { fields, objects } = members(old, new, &["ID"]);
+    let ValueMap { fields, objects } = members(old, new, &["ID"]);
     let is_changed = !(fields.is_empty() && objects.is_empty() && task_groups.is_empty());
     JobDiff { kind: kind(old, new, is_changed), id: text(new, "ID"), fields, objects, task_groups }
 }
@@ -43,7 +43,7 @@ fn group_diff(old: Option<&Group>, new: Option<&Group>) -> Option<TaskGroupDiff>
     }
     let (old, new) = (old.map(berth_jobfile::group_to_json), new.map(berth_jobfile::group_to_json));
     let (old, new) = (old.as_ref().and_then(Value::as_object), new.as_ref().and_then(Value::as_object));
-    let Members { fields, objects } = members(old, new, &["Name", "Tasks"]);
+    let ValueMap { fields, objects } = members(old, new, &["Name", "Tasks"]);
     let tasks = pairs(list(old, "Tasks"), list(new, "Tasks"));
     let tasks: Vec<_> = tasks.into_iter().filter_map(|(old, new)| task_diff(old, new)).collect();
     let kind = kind(old, new, !(fields.is_empty() && objects.is_empty() && tasks.is_empty()));
@@ -52,14 +52,14 @@ fn group_diff(old: Option<&Group>, new: Option<&Group>) -> Option<TaskGroupDiff>
 }
 
 fn task_diff(old: Option<&Object>, new: Option<&Object>) -> Option<TaskDiff> {
-    let Members { fields, objects } = members(old, new, &["Name"]);
+    let ValueMap { fields, objects } = members(old, new, &["Name"]);
     let kind = kind(old, new, !(fields.is_empty() && objects.is_empty()));
     let name = text(new.or(old), "Name");
     (kind != DiffKind::None).then_some(TaskDiff { kind, name, fields, objects, annotations: None })
 }
 
 fn object_diff(name: &str, old: Option<&Object>, new: Option<&Object>) -> Option<ObjectDiff> {
-    let Members { fields, objects } = members(old, new, &[]);
+    let ValueMap { fields, objects } = members(old, new, &[]);
     let kind = kind(old, new, !(fields.is_empty() && objects.is_empty()));
     (kind != DiffKind::None).then(|| ObjectDiff { kind, name: name.to_owned(), fields, objects })
 }
@@ -75,14 +75,14 @@ fn kind<T>(old: Option<T>, new: Option<T>, is_changed: bool) -> DiffKind {
 
 /// What differs among the members of an object.
 #[derive(Default)]
-struct Members {
+struct ValueMap {
     fields: Vec<FieldDiff>,
     objects: Vec<ObjectDiff>,
 }
 
-fn members(old: Option<&Object>, new: Option<&Object>, skipped: &[&str]) -> Members {
+fn members(old: Option<&Object>, new: Option<&Object>, skipped: &[&str]) -> ValueMap {
     let names: BTreeSet<&String> = [old, new].into_iter().flatten().flat_map(Map::keys).collect();
-    let mut found = Members::default();
+    let mut found = ValueMap::default();
     for name in names.into_iter().filter(|name| !skipped.contains(&name.as_str())) {
         found.compare(name, member(old, name), member(new, name));
     }
@@ -93,7 +93,7 @@ fn member<'v>(object: Option<&'v Object>, name: &str) -> &'v Value {
     object.and_then(|object| object.get(name)).unwrap_or(&Value::Null)
 }
 
-impl Members {
+impl ValueMap {
     fn compare(&mut self, name: &str, old: &Value, new: &Value) {
         if old == new {
             return;
@@ -122,7 +122,7 @@ impl Members {
     }
 
     fn flat(&mut self, name: &str, old: Option<&Object>, new: Option<&Object>) {
-        let Members { mut fields, objects } = members(old, new, &[]);
+        let ValueMap { mut fields, objects } = members(old, new, &[]);
         for field in &mut fields {
             field.name = format!("{name}[{}]", field.name);
         }

@@ -3,7 +3,7 @@
 use berth_api::http::{Allocation, Deployment, Evaluation, Node, NodePool, ScalingEvent, VariableMetadata};
 use berth_model::{
     JobKey,
-    event::{AclObject, DeploymentChange, Event as Logged, NodeChange},
+    event::{AclObject, DeploymentChange, NodeChange, StateChange as Logged},
     variable::VariableKey,
 };
 use serde::Serialize;

@@ -4,7 +4,7 @@ use berth_api::http::{GroupExplanation, JobExplanation, QueuePosition, SmallestC
 use berth_model::{JobKey, eval::GroupFailure};
 use berth_scheduler::{
     explain::{self, Explanation},
-    fairness::Standing,
+    fairness::QueuePosition,
 };
 
 use super::eval::metric;
@@ -15,7 +15,7 @@ pub fn explanation(
     view: &CallerView,
     key: &JobKey,
     explained: Explanation,
-    standing: Option<Standing>,
+    standing: Option<QueuePosition>,
 ) -> JobExplanation {
     JobExplanation {
         job_id: key.id.to_string(),
@@ -27,8 +27,8 @@ pub fn explanation(
     }
 }
 
-fn queue(standing: Standing) -> QueuePosition {
-    let Standing { share, tenants_ahead, jobs_ahead } = standing;
+fn queue(standing: QueuePosition) -> QueuePosition {
+    let QueuePosition { share, tenants_ahead, jobs_ahead } = standing;
     QueuePosition { share, namespaces_ahead: tenants_ahead, jobs_ahead }
 }
 
@@ -38,7 +38,8 @@ fn group(view: &CallerView, explained: explain::GroupExplanation) -> GroupExplan
         let count = missing.max(1);
         metric(&GroupFailure { group: group.as_str().into(), count, funnel: funnel.into() })
     });
-    let change = |change: explain::Change| SmallestChange { change: change.what, nodes: change.nodes };
+    let change =
+        |change: explain::SuggestedChange| SmallestChange { change: change.what, nodes: change.nodes };
     let changes = changes.into_iter().map(change).collect();
     let seen = preempted.iter().filter(|id| view.alloc(**id).is_some());
     let preempted_allocations = seen.map(ToString::to_string).collect();

@@ -94,7 +94,7 @@ pub fn eligibility(eligible: bool) -> &'static str {
 
 fn drain_strategy(drain: &node::Drain) -> DrainStrategy {
     DrainStrategy {
-        spec: DrainSpec { deadline: drain.asked_ns, ignore_system_jobs: drain.ignore_system },
+        spec: DrainSpec { deadline: drain.requested_ns, ignore_system_jobs: drain.ignore_system },
         force_deadline: Time(drain.deadline.unwrap_or_default().0),
         started_at: Time(drain.started_at.0),
     }

@@ -9,7 +9,7 @@ use berth_api::http::{
 use berth_model::{
     AllocId, EvalId,
     alloc::{Placement, StopReason},
-    eval::{Eval, EvalStatus, Failures, Queued},
+    eval::{Eval, EvalStatus, Failures, QueuedAllocs},
     ids::IdSeed,
     job::VersionChange,
     store::{AllocRow, JobRow, Store},
@@ -58,7 +58,7 @@ fn created_evals(row: &JobRow, plan: &Plan) -> Option<Vec<Evaluation>> {
         let mut eval = Eval::pending(id, row.key.clone(), job.job_type, job.priority, next.trigger);
         (eval.status, eval.wait_until, eval.previous) = (next.status, next.wait_until, Some(plan.eval));
         if next.status == EvalStatus::Blocked {
-            eval.queued = Queued::of(&failures);
+            eval.queued = QueuedAllocs::of(&failures);
             eval.failures.clone_from(&failures);
         }
         evaluation(&eval, None)
@@ -75,7 +75,7 @@ fn updates(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> BTreeMap<S
     let mut stays = RetainedAllocs::of(row, plan);
     let mut old: BTreeMap<String, u64> = BTreeMap::new();
     let allocs = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
-    for alloc in allocs.filter(|alloc| alloc.is_wanted() && !alloc.is_terminal()) {
+    for alloc in allocs.filter(|alloc| alloc.is_desired() && !alloc.is_terminal()) {
         let Some((_, group)) = store.job_of(alloc) else { continue };
         let updates = updates.entry(group.name.clone()).or_default();
         match stops.get(&alloc.id) {
@@ -153,7 +153,7 @@ fn touched(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> Vec<Planne
     let replaced: HashSet<AllocId> = plan.placements.iter().filter_map(|placed| placed.previous).collect();
     let mut stays = RetainedAllocs::of(row, plan);
     let rows = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
-    let there = rows.filter(|alloc| alloc.is_wanted() && !alloc.is_terminal());
+    let there = rows.filter(|alloc| alloc.is_desired() && !alloc.is_terminal());
     let changes = there.filter_map(|alloc| {
         let (action, reason) = match stops.get(&alloc.id) {
             Some(_) if replaced.contains(&alloc.id) => return None,

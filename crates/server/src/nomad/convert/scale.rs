@@ -41,7 +41,7 @@ pub fn scale_status(view: &CallerView, row: &JobRow) -> JobScaleStatus {
 fn health<'v>(view: &'v CallerView, row: &'v JobRow) -> BTreeMap<&'v str, (u32, u32)> {
     let mut of = BTreeMap::<&str, (u32, u32)>::new();
     for parts in view.allocs_of(row).filter_map(|slot| view.alloc_in(slot)) {
-        if parts.row.is_terminal() || !parts.row.is_wanted() {
+        if parts.row.is_terminal() || !parts.row.is_desired() {
             continue;
         }
         let (healthy, unhealthy) = of.entry(&*parts.group.name).or_default();

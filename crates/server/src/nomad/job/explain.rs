@@ -1,7 +1,7 @@
 //! `GET /v1/job/:id/explain`: why a job waits, and what would place it.
 
 use berth_model::NodeId;
-use berth_scheduler::{Budget, explain::NO_SUCH_NODE, fairness::Standing};
+use berth_scheduler::{Budget, explain::NO_SUCH_NODE, fairness::QueuePosition};
 
 use super::{key, not_found};
 use crate::{
@@ -34,7 +34,8 @@ pub(in crate::nomad) async fn explain(call: Call) -> Reply {
             let groups = explained.iter_mut().flat_map(|explained| &mut explained.groups);
             groups.for_each(|group| group.here = Some(vec![NO_SUCH_NODE.to_owned()]));
         }
-        Ok(explained.map(|explained| convert::explanation(&view, &key, explained, Standing::of(store, &key))))
+        Ok(explained
+            .map(|explained| convert::explanation(&view, &key, explained, QueuePosition::of(store, &key))))
     });
     reply::json(&call.query, &explained.await?.ok_or_else(not_found)?)
 }

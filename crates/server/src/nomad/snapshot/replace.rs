@@ -151,7 +151,7 @@ impl PartProposer<'_> {
         let (number, bytes) = (self.number, std::mem::take(&mut self.bytes));
         self.number += 1;
         self.last = match self.decide(number, bytes) {
-            Ok(Err(refusal)) if number > 0 && refusal == Refusal::restore_out_of_turn(number) => {
+            Ok(Err(refusal)) if number > 0 && refusal == Refusal::restore_out_of_order(number) => {
                 Err(Failure::new(StatusCode::CONFLICT, OVERTAKEN))
             }
             decided => decided.and_then(|decided| Ok(decided?)),

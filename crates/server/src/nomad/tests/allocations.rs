@@ -46,8 +46,8 @@ async fn the_logged_end_wins_over_what_was_observed() {
     let modified_at = Timestamp(2_000_000_000_000_000_000);
     world.observe(ObservedAlloc { modified_at, ..observed(RUNNING, ClientStatus::Complete) });
     assert_eq!(status().await, "complete");
-    let seen_at = Some(modified_at);
-    world.apply(vec![Command::EndAllocs(vec![AllocEnd { seen_at, ..end(RUNNING) }])]);
+    let observed_at = Some(modified_at);
+    world.apply(vec![Command::EndAllocs(vec![AllocEnd { observed_at, ..end(RUNNING) }])]);
     let ended = get(&api(&world), &target).await.json();
     assert_eq!(ended["ClientStatus"], "failed");
     let task = &ended["TaskStates"]["server"];

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use berth_model::{
     AllocId, EvalId, Index, Timestamp,
     command::{Command, Entry},
-    event::Event,
+    event::StateChange,
     observed::ObservedAlloc,
 };
 
@@ -104,7 +104,7 @@ impl FakeEngine {
         let applied = view.store.apply(Entry::new(index, at, commands));
         view.index = index;
         for event in &applied.events {
-            if let Event::AllocEnded(slot) = event {
+            if let StateChange::AllocEnded(slot) = event {
                 let row = view.store.allocs().row(*slot).expect("it is there");
                 view.observed.end(*slot, row.id, row.job, row.group);
             }

@@ -209,5 +209,5 @@ pub fn end(alloc: AllocId) -> AllocEnd {
         finished_at: Timestamp(STARTED_NS + 1_500_000_000),
         message: "OOM Killed".into(),
     };
-    AllocEnd { alloc, status: ClientStatus::Failed, tasks: vec![result], seen_at: None }
+    AllocEnd { alloc, status: ClientStatus::Failed, tasks: vec![result], observed_at: None }
 }

@@ -34,7 +34,7 @@ fn vote() -> Vote {
     Vote { term: 7, server: 2, granted: true }
 }
 
-const LAST: Name = Name { term: 6, index: 300 };
+const LAST: RecordName = RecordName { term: 6, index: 300 };
 
 fn membership() -> StoredMembership {
     let peer = Peer {
@@ -89,26 +89,34 @@ fn messages() -> Vec<(&'static str, Vec<u8>, Reader)> {
         encode_append::<Tokio>(stream, &append, &mut out);
         out
     };
-    let meta = Meta { last: LAST.into(), membership: membership(), departed: Vec::new() };
-    let matching = Appended { matching: Some(LAST), conflict: None, higher: None };
-    let higher = Appended { matching: None, conflict: None, higher: Some(vote()) };
-    let conflict = Appended { matching: None, conflict: Some(LAST), higher: None };
-    let logs = Transferred { votes: None, logs: Some((Some(LAST), None)) };
-    let votes = Transferred { votes: Some((vote(), Vote { term: 8, ..vote() })), logs: None };
+    let meta = SnapshotCoverage { last: LAST.into(), membership: membership(), departed: Vec::new() };
+    let matching = AppendReply { matching: Some(LAST), conflict: None, higher: None };
+    let higher = AppendReply { matching: None, conflict: None, higher: Some(vote()) };
+    let conflict = AppendReply { matching: None, conflict: Some(LAST), higher: None };
+    let logs = TransferReply { votes: None, logs: Some((Some(LAST), None)) };
+    let votes = TransferReply { votes: Some((vote(), Vote { term: 8, ..vote() })), logs: None };
     vec![
         ("append", appended, read_append),
-        ("appended", encode(&matching), read::<Appended>),
-        ("appended conflict", encode(&conflict), read::<Appended>),
-        ("appended higher", encode(&higher), read::<Appended>),
-        ("ask vote", encode(&AskVote { vote: vote(), last: Some(LAST), transfer: true }), read::<AskVote>),
-        ("give vote", encode(&GiveVote { vote: vote(), granted: true, last: None }), read::<GiveVote>),
-        ("transfer", encode(&Transfer { from: vote(), to: 3, last: Some(LAST) }), read::<Transfer>),
-        ("transferred", encode(&Transferred { votes: None, logs: None }), read::<Transferred>),
-        ("transferred logs", encode(&logs), read::<Transferred>),
-        ("transferred votes", encode(&votes), read::<Transferred>),
+        ("appended", encode(&matching), read::<AppendReply>),
+        ("appended conflict", encode(&conflict), read::<AppendReply>),
+        ("appended higher", encode(&higher), read::<AppendReply>),
+        (
+            "ask vote",
+            encode(&WireVoteRequest { vote: vote(), last: Some(LAST), transfer: true }),
+            read::<WireVoteRequest>,
+        ),
+        ("give vote", encode(&VoteReply { vote: vote(), granted: true, last: None }), read::<VoteReply>),
+        (
+            "transfer",
+            encode(&WireTransferRequest { from: vote(), to: 3, last: Some(LAST) }),
+            read::<WireTransferRequest>,
+        ),
+        ("transferred", encode(&TransferReply { votes: None, logs: None }), read::<TransferReply>),
+        ("transferred logs", encode(&logs), read::<TransferReply>),
+        ("transferred votes", encode(&votes), read::<TransferReply>),
         ("snapshot begin", encode(&SnapshotBegin::new(&meta, 4096, vec![7; 32])), read::<SnapshotBegin>),
-        ("snapshot piece", encode(&SnapshotPiece { offset: 512, bytes: vec![1, 2] }), read::<SnapshotPiece>),
-        ("snapshot received", encode(&SnapshotReceived { bytes: 514 }), read::<SnapshotReceived>),
+        ("snapshot piece", encode(&SnapshotChunk { offset: 512, bytes: vec![1, 2] }), read::<SnapshotChunk>),
+        ("snapshot received", encode(&SnapshotReply { bytes: 514 }), read::<SnapshotReply>),
         ("snapshot end", encode(&SnapshotEnd { vote: vote() }), read::<SnapshotEnd>),
     ]
 }

@@ -1,6 +1,6 @@
 //! A snapshot that comes in parts, cut anywhere.
 
-use super::{Builder, SnapshotError, record_bytes};
+use super::{SnapshotError, StoreBuilder, record_bytes};
 use crate::store::Store;
 
 /// Bytes that say how long a record is.
@@ -8,15 +8,15 @@ const PREFIX_BYTES: usize = 4;
 
 /// What has come so far.
 #[derive(Debug, Clone, Default)]
-pub struct Parts {
+pub struct PartialRestore {
     /// Parts taken in.
     count: u32,
-    builder: Builder,
+    builder: StoreBuilder,
     /// The beginning of a record whose end is still to come.
     rest: Vec<u8>,
 }
 
-impl Parts {
+impl PartialRestore {
     /// The number of the part to come.
     pub fn next(&self) -> u32 {
         self.count

@@ -15,25 +15,25 @@ use crate::{
 };
 
 /// What placement scores a node by, of one group whose other allocations are known.
-pub(super) struct Standing<'a> {
+pub(super) struct GroupScorer<'a> {
     store: &'a Store,
     job: &'a Job,
     group: &'a Group,
     scores: NodeScores,
-    spreads: Vec<Counts<'a>>,
+    spreads: Vec<SpreadCounts<'a>>,
     by_node: BTreeMap<NodeSlot, u32>,
 }
 
 /// The group's allocations by the values of one spread's attribute.
-struct Counts<'a> {
+struct SpreadCounts<'a> {
     spread: &'a Spread,
     property: Property,
     by_value: BTreeMap<String, u32>,
 }
 
-impl<'a> Standing<'a> {
+impl<'a> GroupScorer<'a> {
     pub(super) fn of(store: &'a Store, (job, group): (&'a Job, &'a Group)) -> Self {
-        let spreads = job.spreads.iter().chain(&group.spreads).map(|spread| Counts {
+        let spreads = job.spreads.iter().chain(&group.spreads).map(|spread| SpreadCounts {
             spread,
             property: Property::parse(&spread.attribute),
             by_value: BTreeMap::new(),
@@ -59,7 +59,7 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// The score of a node that has room for one more of the group, which is there; 0 for one that is gone.
+    /// The score of a node that has capacity for one more of the group, which is there; 0 for one that is gone.
     pub(super) fn score(&self, slot: NodeSlot) -> f64 {
         let nodes = self.store.nodes();
         let (Some(row), Some(detail)) = (nodes.row(slot), nodes.detail(slot)) else { return 0.0 };
@@ -84,7 +84,7 @@ impl<'a> Standing<'a> {
     }
 }
 
-impl Counts<'_> {
+impl SpreadCounts<'_> {
     /// The spread with all that is counted, and which value the node has.
     fn of(&self, node: &Node, desired: u32, weights: u32) -> (SpreadScore, Option<usize>) {
         let own = resolve(&self.property, node);

@@ -12,37 +12,37 @@ use berth_model::{
     store::{JobRow, Store},
 };
 
-use super::quotas::{Admitted, Quotas};
+use super::quotas::{GroupQuotas, QuotaAdmission};
 use crate::{
     budget::{Cancelled, Meter},
     failures::reason,
     fairness::{Charge, Headroom},
-    place::{Ask, Columns, Ending, GroupPlacer, Placed, Preemptor, RequirementsCache, There},
+    place::{Ask, AskPlacement, Columns, EndingAllocs, GroupPlacer, PeerAlloc, Preemptor, RequirementsCache},
     plan::Plan,
-    reconcile::{Missing, Wanted, staying},
+    reconcile::{MissingAlloc, MissingAllocs, staying},
 };
 
 /// What the groups of a plan share.
-pub(super) struct AtWork<'a> {
+pub(super) struct PlanBuilder<'a> {
     pub store: &'a Store,
     pub row: &'a JobRow,
     pub seed: u64,
     pub ids: IdSeed,
-    pub ending: Ending,
-    pub there: Vec<There>,
+    pub ending: EndingAllocs,
+    pub peers: Vec<PeerAlloc>,
     pub headroom: Headroom,
     /// Placements that replace nobody and may still be made.
     pub fresh_left: usize,
 }
 
-impl AtWork<'_> {
+impl PlanBuilder<'_> {
     /// Places what is missing of a group, as far as the budget goes.
     pub fn place_group(
         &mut self,
         columns: &mut Columns,
         requirements: &mut RequirementsCache,
         mut preemptor: Option<&mut Preemptor<'_>>,
-        wanted: &Wanted,
+        wanted: &MissingAllocs,
         meter: &mut Meter<'_>,
         plan: &mut Plan,
     ) -> Result<(), Cancelled> {
@@ -52,10 +52,10 @@ impl AtWork<'_> {
             plan.failures.extend(self.not_looked_at(group, wanted, meter));
             return Ok(());
         }
-        let of_group = OfGroup { position: wanted.group, group, job };
+        let of_group = PlannedGroup { position: wanted.group, group, job };
         let mut failure: Option<GroupFailure> = None;
         if wanted.version.is_some() {
-            self.there = there(self.store, self.row, job, plan);
+            self.peers = peers(self.store, self.row, job, plan);
         }
         if wanted.successors().next().is_some() {
             self.place_successors(
@@ -70,13 +70,13 @@ impl AtWork<'_> {
         }
         self.place_new(columns, requirements, preemptor, (wanted, of_group), meter, plan, &mut failure)?;
         if wanted.version.is_some() {
-            self.there = there(self.store, self.row, self.row.job(), plan);
+            self.peers = peers(self.store, self.row, self.row.job(), plan);
         }
         plan.failures.extend(failure);
         Ok(())
     }
 
-    /// Those that replace others. Whoever is there stays until its successor has room, which may be its own: who has none
+    /// Those that replace others. Whoever is there stays until its successor has capacity, which may be its own: who has none
     /// leaves everything as it is.
     #[expect(clippy::too_many_arguments, reason = "all that a plan at work has")]
     fn place_successors(
@@ -84,16 +84,16 @@ impl AtWork<'_> {
         columns: &mut Columns,
         requirements: &mut RequirementsCache,
         mut preemptor: Option<&mut Preemptor<'_>>,
-        (wanted, of): (&Wanted, OfGroup<'_>),
+        (wanted, of): (&MissingAllocs, PlannedGroup<'_>),
         meter: &mut Meter<'_>,
         plan: &mut Plan,
         failure: &mut Option<GroupFailure>,
     ) -> Result<(), Cancelled> {
-        meter.take(self.there.len())?;
+        meter.take(self.peers.len())?;
         let mut ending = std::mem::take(&mut self.ending);
         let about = (of.job, of.position);
         let mut placer =
-            GroupPlacer::new(self.store, columns, requirements, about, &self.there, &mut ending, self.seed);
+            GroupPlacer::new(self.store, columns, requirements, about, &self.peers, &mut ending, self.seed);
         let mut placed_any = false;
         for missing in wanted.successors() {
             meter.take(1)?;
@@ -103,7 +103,7 @@ impl AtWork<'_> {
             }
             let mut missing = missing.clone();
             if let Some(failure) = failure.as_mut().filter(|_| missing.ask.only.is_none()) {
-                // What fitted nowhere will not fit for the next like it, but for the room of whom it replaces.
+                // What fitted nowhere will not fit for the next like it, but for the capacity of whom it replaces.
                 let Some(own) = missing.instead.map(|instead| instead.node) else {
                     failure.count += 1;
                     continue;
@@ -113,7 +113,7 @@ impl AtWork<'_> {
             match self.place(&mut placer, preemptor.as_deref_mut(), &missing, of.group) {
                 Ok((placed, charge)) => {
                     placed_any = true;
-                    // Whom it replaces leaves room that those before it did not find.
+                    // Whom it replaces leaves capacity that those before it did not find.
                     let may_move = !of.job.job_type.is_per_node();
                     plan.more |= may_move && failure.is_some() && missing.instead.is_some();
                     plan.stops.extend(missing.instead.map(|instead| instead.stop));
@@ -132,7 +132,7 @@ impl AtWork<'_> {
         self.ending = ending;
         if placed_any {
             // Without those who now have a successor.
-            self.there = there(self.store, self.row, of.job, plan);
+            self.peers = peers(self.store, self.row, of.job, plan);
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl AtWork<'_> {
         columns: &mut Columns,
         requirements: &mut RequirementsCache,
         mut preemptor: Option<&mut Preemptor<'_>>,
-        (wanted, of): (&Wanted, OfGroup<'_>),
+        (wanted, of): (&MissingAllocs, PlannedGroup<'_>),
         meter: &mut Meter<'_>,
         plan: &mut Plan,
         failure: &mut Option<GroupFailure>,
@@ -154,11 +154,11 @@ impl AtWork<'_> {
         if new_ones.peek().is_none() {
             return Ok(());
         }
-        meter.take(self.there.len())?;
+        meter.take(self.peers.len())?;
         let mut ending = std::mem::take(&mut self.ending);
         let about = (of.job, of.position);
         let mut placer =
-            GroupPlacer::new(store, columns, requirements, about, &self.there, &mut ending, self.seed);
+            GroupPlacer::new(store, columns, requirements, about, &self.peers, &mut ending, self.seed);
         for (at, missing) in new_ones {
             meter.take(1)?;
             let Some(missing) = missing else { continue };
@@ -174,7 +174,7 @@ impl AtWork<'_> {
             match self.place(&mut placer, preemptor.as_deref_mut(), &missing, of.group) {
                 Ok((placed, charge)) => {
                     self.fresh_left -= 1;
-                    self.there.push(There { node: placed.node, group: Some(of.position) });
+                    self.peers.push(PeerAlloc { node: placed.node, group: Some(of.position) });
                     self.note(plan, of, missing, placed, charge);
                 }
                 Err(funnel) => {
@@ -188,7 +188,14 @@ impl AtWork<'_> {
         Ok(())
     }
 
-    fn note(&mut self, plan: &mut Plan, of: OfGroup<'_>, missing: Missing, placed: Placed, charge: Charge) {
+    fn note(
+        &mut self,
+        plan: &mut Plan,
+        of: PlannedGroup<'_>,
+        missing: MissingAlloc,
+        placed: AskPlacement,
+        charge: Charge,
+    ) {
         plan.pledge.add(&charge.usage);
         self.headroom.take(charge);
         push(plan, self.store, AllocId(self.ids.mint()), (of.position, of.group), missing, placed);
@@ -198,9 +205,9 @@ impl AtWork<'_> {
         &self,
         placer: &mut GroupPlacer<'_>,
         preemptor: Option<&mut Preemptor<'_>>,
-        missing: &Missing,
+        missing: &MissingAlloc,
         group: &Group,
-    ) -> Result<(Placed, Charge), Funnel> {
+    ) -> Result<(AskPlacement, Charge), Funnel> {
         missing.instead.iter().for_each(|leaving| placer.let_go(leaving));
         let placed = self.place_now(placer, preemptor, missing, group);
         if placed.is_err() {
@@ -213,37 +220,44 @@ impl AtWork<'_> {
         &self,
         placer: &mut GroupPlacer<'_>,
         mut preemptor: Option<&mut Preemptor<'_>>,
-        missing: &Missing,
+        missing: &MissingAlloc,
         group: &Group,
-    ) -> Result<(Placed, Charge), Funnel> {
-        let quotas = Quotas::of(self.store, &self.headroom, group);
+    ) -> Result<(AskPlacement, Charge), Funnel> {
+        let quotas = GroupQuotas::of(self.store, &self.headroom, group);
         preemptor.iter_mut().for_each(|preemptor| preemptor.set_short(self.headroom.short()));
         let own = missing.instead.as_ref().map(|leaving| leaving.node);
         let (nodes, mut nowhere) = match quotas.admit(&missing.ask, own, placer)? {
-            Admitted::Anywhere => {
+            QuotaAdmission::Anywhere => {
                 let placed = placer.place(&missing.ask, preemptor, |placed| quotas.check(placed));
                 return placed.or_else(|refused| {
                     let Some(left) = quotas.cpu_left(&refused) else { return Err(refused) };
                     let ask = Ask { cpu_mhz_max: Some(left), ..missing.ask.clone() };
-                    // Nobody is preempted where there is room, for the sake of a quota.
+                    // Nobody is preempted where there is capacity, for the sake of a quota.
                     placer.place(&ask, None, |placed| quotas.check(placed)).map_err(|_| refused)
                 });
             }
-            // It waits for room there, and for the quotas that keep it from everywhere else.
-            Admitted::Only(nodes, refused) => (nodes, Funnel { quota: refused.quota, ..Funnel::default() }),
+            // It waits for capacity there, and for the quotas that keep it from everywhere else.
+            QuotaAdmission::Only(nodes, refused) => {
+                (nodes, Funnel { quota: refused.quota, ..Funnel::default() })
+            }
         };
         for node in nodes {
             let ask = Ask { only: Some(node), ..missing.ask.clone() };
             match placer.place(&ask, preemptor.as_deref_mut(), |placed| quotas.check(placed)) {
                 Ok(placed) => return Ok(placed),
-                Err(there) => nowhere.add(there),
+                Err(peers) => nowhere.add(peers),
             }
         }
         Err(nowhere)
     }
 
     /// All steps were taken before it was this group's turn.
-    fn not_looked_at(&self, group: &Group, wanted: &Wanted, meter: &Meter<'_>) -> Option<GroupFailure> {
+    fn not_looked_at(
+        &self,
+        group: &Group,
+        wanted: &MissingAllocs,
+        meter: &Meter<'_>,
+    ) -> Option<GroupFailure> {
         let count = Some(wanted.count_max(self.store)).filter(|count| *count > 0)?;
         let steps = meter.budget().steps;
         let why = format!(
@@ -259,27 +273,27 @@ impl AtWork<'_> {
 
 /// A group that is being placed.
 #[derive(Clone, Copy)]
-struct OfGroup<'a> {
+struct PlannedGroup<'a> {
     position: u16,
     group: &'a Group,
     job: &'a Arc<Job>,
 }
 
 /// The allocations of the job once a plan has come true, with the positions of their groups in `job`, a version of it.
-fn there(store: &Store, row: &JobRow, job: &Job, plan: &Plan) -> Vec<There> {
+fn peers(store: &Store, row: &JobRow, job: &Job, plan: &Plan) -> Vec<PeerAlloc> {
     let placed = plan.placements.iter().filter_map(|placement| {
         let (version, group) = row.placed_by(placement, plan.job_version)?;
         let position = match std::ptr::eq(&*version.job, job) {
             true => placement.group,
             false => job.group(&group.name)?.0,
         };
-        Some(There { node: store.nodes().find(placement.node)?, group: Some(position) })
+        Some(PeerAlloc { node: store.nodes().find(placement.node)?, group: Some(position) })
     });
     staying(store, row, job, &plan.stops).into_iter().chain(placed).collect()
 }
 
 /// How many that replace nobody are missing from the one at this step on; those that may go anywhere.
-fn left_after(wanted: &Wanted, store: &Store, at: usize) -> u32 {
+fn left_after(wanted: &MissingAllocs, store: &Store, at: usize) -> u32 {
     let at = at.saturating_add(wanted.successors().count());
     wanted.count_max(store).saturating_sub(u32::try_from(at).unwrap_or(u32::MAX))
 }
@@ -302,8 +316,8 @@ fn push(
     store: &Store,
     id: AllocId,
     (position, group): (u16, &Group),
-    missing: Missing,
-    placed: Placed,
+    missing: MissingAlloc,
+    placed: AskPlacement,
 ) {
     let Some(node) = store.nodes().row(placed.node) else { return };
     plan.holds.push(Usage::of(placed.holds, group));

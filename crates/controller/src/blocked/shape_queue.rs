@@ -1,4 +1,4 @@
-//! Those that wait for the same, and what is known of the room that they wait for.
+//! Those that wait for the same, and what is known of the capacity that they wait for.
 
 use std::{
     cmp::Reverse,
@@ -13,13 +13,13 @@ use berth_model::{
 };
 
 use super::{
-    room::{Eased, Moment, Promise, Promised},
+    capacity::{FreedNodes, KnownAt, Promise, PromisedCapacity},
     shape::Shape,
 };
 
-/// Nodes with room that are distinguished; with more of them it may be anywhere.
+/// Nodes with capacity that are distinguished; with more of them it may be anywhere.
 const NODES_MAX: usize = 64;
-/// Of one shape that are tried at the same time where nothing shows how many find room, once they have found some.
+/// Of one shape that are tried at the same time where nothing shows how many find capacity, once they have found some.
 const WINDOW_MAX: usize = 64;
 
 /// One tenant's of one priority.
@@ -27,7 +27,7 @@ type Tenant = (Reverse<u8>, Arc<str>);
 
 /// All that wait for the same.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct ShapeQueue {
     pub shape: Shape,
     /// Oldest first.
     waiting: BTreeMap<Tenant, BTreeMap<(Index, EvalId), Arc<Eval>>>,
@@ -35,34 +35,34 @@ pub(super) struct Line {
     in_round: BTreeSet<Tenant>,
     /// How many are being tried.
     trying: usize,
-    /// As of then there was no room for any of them.
-    known: Moment,
-    /// Nodes that may have room since then.
+    /// As of then there was no capacity for any of them.
+    known: KnownAt,
+    /// Nodes that may have capacity since then.
     nodes: BTreeSet<NodeSlot>,
-    /// Room may have come anywhere, or a quota may allow more.
-    anywhere: Moment,
-    /// How many are tried at the same time where nothing shows how many find room: twice as many after each that did.
+    /// Capacity may have come anywhere, or a quota may allow more.
+    anywhere: KnownAt,
+    /// How many are tried at the same time where nothing shows how many find capacity: twice as many after each that did.
     window: usize,
 }
 
 /// What is tried on the strength of what.
-pub(super) enum Turn {
-    /// There is room on a node, which is meant for it.
+pub(super) enum TrialReason {
+    /// There is capacity on a node, which is meant for it.
     Promised(Promise),
-    /// There may be room.
+    /// There may be capacity.
     Unknown,
 }
 
-impl Line {
+impl ShapeQueue {
     pub fn new(shape: Shape) -> Self {
         Self {
             shape,
             waiting: BTreeMap::new(),
             in_round: BTreeSet::new(),
             trying: 0,
-            known: Moment::default(),
+            known: KnownAt::default(),
             nodes: BTreeSet::new(),
-            anywhere: Moment::default(),
+            anywhere: KnownAt::default(),
             window: 1,
         }
     }
@@ -71,7 +71,7 @@ impl Line {
         self.waiting.is_empty() && self.trying == 0
     }
 
-    pub fn known(&self) -> Moment {
+    pub fn known(&self) -> KnownAt {
         self.known
     }
 
@@ -88,8 +88,8 @@ impl Line {
         }
     }
 
-    /// One that was tried found no room, in a state of that moment.
-    pub fn learn(&mut self, known: Moment) {
+    /// One that was tried found no capacity, in a state of that moment.
+    pub fn learn(&mut self, known: KnownAt) {
         if known > self.known {
             (self.known, self.window) = (known, 1);
         }
@@ -103,8 +103,8 @@ impl Line {
         }
     }
 
-    /// A node may have room since that moment.
-    pub fn offer(&mut self, node: NodeSlot, moment: Moment) {
+    /// A node may have capacity since that moment.
+    pub fn offer(&mut self, node: NodeSlot, moment: KnownAt) {
         if self.nodes.len() < NODES_MAX {
             self.nodes.insert(node);
         } else if !self.nodes.contains(&node) {
@@ -112,14 +112,14 @@ impl Line {
         }
     }
 
-    /// Room may have come anywhere.
-    pub fn offer_anywhere(&mut self, moment: Moment) {
+    /// Capacity may have come anywhere.
+    pub fn offer_anywhere(&mut self, moment: KnownAt) {
         self.anywhere = self.anywhere.latest(moment);
     }
 
-    /// Whether one of them may find room.
+    /// Whether one of them may find capacity.
     pub fn is_awake(&self) -> bool {
-        !self.waiting.is_empty() && (!self.nodes.is_empty() || self.anywhere.is_news_to(self.known))
+        !self.waiting.is_empty() && (!self.nodes.is_empty() || self.anywhere.is_newer_than(self.known))
     }
 
     /// The first of each tenant that has no turn in the round; they have it from now on.
@@ -154,23 +154,23 @@ impl Line {
     pub fn find_room(
         &mut self,
         store: &Store,
-        eased: &Eased,
-        promised: &mut Promised,
+        eased: &FreedNodes,
+        promised: &mut PromisedCapacity,
         count: u32,
-    ) -> Option<Turn> {
+    ) -> Option<TrialReason> {
         let Self { nodes, shape, known, .. } = self;
-        nodes.retain(|node| eased.at(*node).is_news_to(*known) && shape.has_room(store, *node));
-        let mut is_unknown = self.anywhere.is_news_to(*known);
+        nodes.retain(|node| eased.at(*node).is_newer_than(*known) && shape.has_capacity(store, *node));
+        let mut is_unknown = self.anywhere.is_newer_than(*known);
         for node in &*nodes {
             match shape.holds_on(store, *node) {
                 Some(one) => match promised.make(store, *node, one, count) {
-                    Some(promise) => return Some(Turn::Promised(promise)),
+                    Some(promise) => return Some(TrialReason::Promised(promise)),
                     None => continue,
                 },
                 None => is_unknown = true,
             }
         }
-        (is_unknown && self.trying < self.window).then_some(Turn::Unknown)
+        (is_unknown && self.trying < self.window).then_some(TrialReason::Unknown)
     }
 }
 

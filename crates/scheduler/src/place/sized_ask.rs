@@ -1,37 +1,37 @@
-//! What a search looks for: nodes of a zone with room for one ask, and how well each of them packs.
+//! What a search looks for: nodes of a zone with capacity for one ask, and how well each of them packs.
 
 use berth_model::{resources::Resources, scheduling::Algorithm};
 
 use super::{
-    grid::{Entry, Shelf, Size, bin},
+    grid::{PileEntry, Shelf, Size, bin},
     requirements::Requirements,
 };
 use crate::scores::{Powers, bin_pack, bin_pack_bound};
 
 /// One ask, and what it means on nodes of each size.
 #[derive(Debug)]
-pub struct Sought<'a> {
+pub struct SizedAsk<'a> {
     /// Which nodes are in which zone.
     pub requirements: &'a Requirements,
     ask: Resources,
     algorithm: Algorithm,
-    sizes: Vec<OnSize>,
+    sizes: Vec<AskOnSize>,
 }
 
 #[derive(Debug)]
-struct OnSize {
+struct AskOnSize {
     /// One that nodes of this size have, mostly that of all.
     capacity: Resources,
     /// The ask as powers of it.
     ask: Powers,
     /// The ask as powers of the capacity on which it scores highest.
     best: Powers,
-    /// Nodes with room are in this bin of free cpu or a higher one, and in this bin of free memory or a higher one.
+    /// Nodes with capacity are in this bin of free cpu or a higher one, and in this bin of free memory or a higher one.
     row_min: usize,
     column_min: usize,
 }
 
-impl<'a> Sought<'a> {
+impl<'a> SizedAsk<'a> {
     /// Nothing is known of nodes yet.
     pub fn new(requirements: &'a Requirements, ask: Resources, algorithm: Algorithm) -> Self {
         Self { requirements, ask, algorithm, sizes: Vec::new() }
@@ -42,9 +42,9 @@ impl<'a> Sought<'a> {
         self.sizes = sizes.iter().map(|size| self.on(size)).collect();
     }
 
-    fn on(&self, Size { least, most }: &Size) -> OnSize {
+    fn on(&self, Size { least, most }: &Size) -> AskOnSize {
         let ask = Powers::of(self.ask, *least);
-        OnSize {
+        AskOnSize {
             capacity: *least,
             ask,
             best: match self.algorithm {
@@ -56,7 +56,7 @@ impl<'a> Sought<'a> {
         }
     }
 
-    /// How well a node packs that has this much; none when it has no room.
+    /// How well a node packs that has this much; none when it has no capacity.
     pub fn packing(&self, capacity: Resources, free: Resources) -> Option<f64> {
         if self.ask.exceeds(free).is_some() {
             return None;
@@ -67,7 +67,7 @@ impl<'a> Sought<'a> {
     }
 
     /// The same of the nodes of a pile.
-    pub fn packing_of(&self, size: u32, Entry { kind, powers, .. }: &Entry) -> Option<f64> {
+    pub fn packing_of(&self, size: u32, PileEntry { kind, powers, .. }: &PileEntry) -> Option<f64> {
         if self.ask.exceeds(kind.free).is_some() {
             return None;
         }

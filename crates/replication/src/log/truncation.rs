@@ -9,12 +9,12 @@ use minicbor::{Decode, Encode};
 use super::{recover, segment};
 use crate::disk::{self, Disk};
 
-/// What file systems give room by, at the least: a block is there as a whole, or is not.
+/// What file systems give space by, at the least: a block is there as a whole, or is not.
 const BLOCK_BYTES: usize = 4096;
 
 /// Where the log is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub(crate) struct Cut {
+pub(crate) struct Truncation {
     /// First record of the segment that becomes the newest.
     #[n(0)]
     pub segment: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Cut {
     pub offset: u64,
 }
 
-impl Cut {
+impl Truncation {
     /// Removes all that lies behind, and makes it as if it had never been written. Durable when it returns.
     pub fn carry_out(self, disk: &dyn Disk, log_dir: &Path) -> io::Result<()> {
         for first in recover::list(disk, log_dir)?.into_iter().filter(|first| *first > self.segment) {
@@ -35,7 +35,7 @@ impl Cut {
 }
 
 /// Makes a segment as if nothing had been written from an offset on. Where nothing was, nothing is: on a full disk there may be
-/// no room for the zeros of a segment that was begun as a hole.
+/// no space for the zeros of a segment that was begun as a hole.
 pub(crate) fn wipe(disk: &dyn Disk, path: &Path, from: u64) -> io::Result<()> {
     let bytes = disk.read(path)?;
     let mut file = disk.open(path)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use minicbor::{Decode, Encode};
 use openraft::vote::leader_id_std::LeaderId;
 
-use super::cut::Cut;
+use super::truncation::Truncation;
 use crate::{
     OpenError,
     disk::{Disk, checked},
@@ -23,7 +23,7 @@ pub(crate) struct LogState {
     pub newest: u64,
     /// The log ends here, whatever lies behind: its removal has begun, and may not have come to its end.
     #[n(2)]
-    pub cut: Option<Cut>,
+    pub cut: Option<Truncation>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]

@@ -12,29 +12,29 @@ use crate::{
 
 /// Where an allocation is that has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whereabouts {
+pub enum Reachability {
     /// On its node.
-    Here,
+    Reachable,
     /// Its node is disconnected. It counts as lost from then on, if ever.
-    Unknown(Option<Timestamp>),
+    Disconnected(Option<Timestamp>),
     /// Lost with its node.
-    Gone,
+    Lost,
 }
 
 impl Store {
     /// Where an allocation is that has not ended. Nothing that waits for the return of its node counts as lost before `awaited_until`.
-    pub fn whereabouts(&self, row: &AllocRow, now: Timestamp, awaited_until: Timestamp) -> Whereabouts {
-        let Some(node) = self.nodes.row(row.node) else { return Whereabouts::Gone };
+    pub fn reachability(&self, row: &AllocRow, now: Timestamp, awaited_until: Timestamp) -> Reachability {
+        let Some(node) = self.nodes.row(row.node) else { return Reachability::Lost };
         if node.status != NodeStatus::Disconnected {
-            return if node.status.is_silent() { Whereabouts::Gone } else { Whereabouts::Here };
+            return if node.status.is_silent() { Reachability::Lost } else { Reachability::Reachable };
         }
         let since = self.nodes.detail(row.node).map_or(now, |detail| detail.status_at);
         match self.unknown_for(row) {
-            None => Whereabouts::Gone,
-            Some(None) => Whereabouts::Unknown(None),
+            None => Reachability::Lost,
+            Some(None) => Reachability::Disconnected(None),
             Some(Some(span)) => {
                 let lost_at = since.after(span).max(awaited_until);
-                if lost_at <= now { Whereabouts::Gone } else { Whereabouts::Unknown(Some(lost_at)) }
+                if lost_at <= now { Reachability::Lost } else { Reachability::Disconnected(Some(lost_at)) }
             }
         }
     }
@@ -48,7 +48,7 @@ impl Store {
     pub fn is_waited_for(&self, slot: NodeSlot) -> bool {
         let Some(node) = self.nodes.row(slot) else { return false };
         let live = self.nodes.live(node).filter_map(|alloc| self.allocs.row(alloc));
-        live.filter(|alloc| alloc.is_wanted()).any(|alloc| self.unknown_for(alloc).is_some())
+        live.filter(|alloc| alloc.is_desired()).any(|alloc| self.unknown_for(alloc).is_some())
     }
 
     fn unknown_for(&self, row: &AllocRow) -> Option<Option<Duration>> {

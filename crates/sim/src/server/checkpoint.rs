@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use berth_controller::KeptReport;
+use berth_controller::NodeCheckpoint;
 use berth_model::NodeId;
 
 use super::{Server, View, lock};
@@ -19,27 +19,27 @@ const OLD_PERCENT: u64 = 25;
 const GONE_PERCENT: u64 = 25;
 
 /// Reports of nodes.
-pub type Reports = BTreeMap<NodeId, KeptReport>;
+pub type NodeCheckpoints = BTreeMap<NodeId, NodeCheckpoint>;
 
 /// The part of a server's disk that holds them. A clone is the same part.
 #[derive(Clone, Default)]
-pub struct Kept(Arc<Mutex<Files>>);
+pub struct CheckpointDisk(Arc<Mutex<CheckpointFiles>>);
 
 /// What is in it.
 #[derive(Clone, Default)]
-struct Files {
-    now: Reports,
+struct CheckpointFiles {
+    now: NodeCheckpoints,
     /// What was replaced last.
-    before: Reports,
+    before: NodeCheckpoints,
 }
 
-impl Kept {
+impl CheckpointDisk {
     /// All of it.
-    pub fn read(&self) -> Reports {
+    pub fn read(&self) -> NodeCheckpoints {
         lock(&self.0).now.clone()
     }
 
-    fn write(&self, reports: Reports) {
+    fn write(&self, reports: NodeCheckpoints) {
         let mut files = lock(&self.0);
         if files.now != reports {
             files.before = std::mem::replace(&mut files.now, reports);
@@ -53,13 +53,13 @@ impl Kept {
 
     /// What a power cut leaves.
     pub fn after_power_cut(&self, random: &mut Random) -> Self {
-        let Files { now, before } = lock(&self.0).clone();
+        let CheckpointFiles { now, before } = lock(&self.0).clone();
         let left = now.into_iter().filter_map(|(node, report)| match random.below(100) {
             0..GONE_PERCENT => None,
             chance if chance < GONE_PERCENT + OLD_PERCENT => Some((node, before.get(&node)?.clone())),
             _ => Some((node, report)),
         });
-        Self(Arc::new(Mutex::new(Files { now: left.collect(), before: Reports::new() })))
+        Self(Arc::new(Mutex::new(CheckpointFiles { now: left.collect(), before: NodeCheckpoints::new() })))
     }
 }
 
@@ -72,20 +72,19 @@ pub async fn look_after(server: Server) {
             continue;
         }
         let mut found = lock(&server.0.found);
-        found.retain(|node, report| is_wanted(&view, *node, report));
+        found.retain(|node, report| is_needed(&view, *node, report));
         let mut reports = found.clone();
         drop(found);
         let nodes = view.store.nodes().iter();
-        reports
-            .extend(nodes.filter_map(|(slot, row)| {
-                Some((row.id, KeptReport::of(&view.store, &view.observed, slot)?))
-            }));
-        server.around().kept.write(reports);
+        reports.extend(nodes.filter_map(|(slot, row)| {
+            Some((row.id, NodeCheckpoint::of(&view.store, &view.observed, slot)?))
+        }));
+        server.env().checkpoint.write(reports);
     }
 }
 
 /// Whether what was found of a node when the server was started is still the best that there is.
-fn is_wanted(view: &View, node: NodeId, report: &KeptReport) -> bool {
+fn is_needed(view: &View, node: NodeId, report: &NodeCheckpoint) -> bool {
     let View { store, observed, .. } = view;
     let is_of_this_state = (report.cluster, report.restored_at) == (store.cluster().id, store.restored_at());
     let node = store.node(node).filter(|(_, row)| row.create_index == report.created_at);
@@ -94,7 +93,7 @@ fn is_wanted(view: &View, node: NodeId, report: &KeptReport) -> bool {
 
 impl Server {
     /// What was found of a node when this server was started, and nothing newer is known of since.
-    pub fn kept(&self, node: NodeId) -> Option<Box<KeptReport>> {
+    pub fn checkpoint(&self, node: NodeId) -> Option<Box<NodeCheckpoint>> {
         lock(&self.0.found).get(&node).cloned().map(Box::new)
     }
 }

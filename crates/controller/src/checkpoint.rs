@@ -12,12 +12,12 @@ use berth_model::{
 
 use crate::{
     event::{Hello, WelcomeMode},
-    messages::Version,
+    messages::ReportVersion,
 };
 
 /// What was recorded of one node at a moment.
 #[derive(Debug, Clone, PartialEq)]
-pub struct KeptReport {
+pub struct NodeCheckpoint {
     /// The cluster of whose state it is.
     pub cluster: u128,
     /// Where that state was restored last.
@@ -25,21 +25,21 @@ pub struct KeptReport {
     /// The node's registration.
     pub created_at: Index,
     /// How far the node's agent had come.
-    pub version: Version,
+    pub version: ReportVersion,
     /// The latest of each of the node's allocations that had not ended in the log.
     pub allocs: Vec<Arc<ObservedAlloc>>,
 }
 
 /// What of it an agent that is let in need not report again.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Usable {
+pub(crate) enum UsableCheckpoint {
     /// All that the agent holds is this.
     All(Vec<Arc<ObservedAlloc>>),
     /// What the agent holds is this, but for what it reports as changed after the change with this number.
     Before(u64, Vec<Arc<ObservedAlloc>>),
 }
 
-impl Usable {
+impl UsableCheckpoint {
     /// What the agent is to report.
     pub fn mode(&self) -> WelcomeMode {
         match self {
@@ -49,7 +49,7 @@ impl Usable {
     }
 }
 
-impl KeptReport {
+impl NodeCheckpoint {
     /// What is published of a node; none where its agent has reported nothing.
     pub fn of(store: &Store, observed: &Observed, slot: NodeSlot) -> Option<Self> {
         let row = store.nodes().row(slot)?;
@@ -60,13 +60,17 @@ impl KeptReport {
             cluster: store.cluster().id,
             restored_at: store.restored_at(),
             created_at: row.create_index,
-            version: Version { epoch: reported.epoch, seq: reported.seq, confirmed: reported.confirmed },
+            version: ReportVersion {
+                epoch: reported.epoch,
+                seq: reported.seq,
+                confirmed: reported.confirmed,
+            },
             allocs: seen.filter(|alloc| alloc.hash != 0).cloned().collect(),
         })
     }
 
     /// What of this is as the agent says that it is, which introduces itself now. None when all is to be reported again.
-    pub(crate) fn usable(&self, store: &Store, hello: &Hello) -> Option<Usable> {
+    pub(crate) fn usable(&self, store: &Store, hello: &Hello) -> Option<UsableCheckpoint> {
         let id = hello.node_id();
         let (_, row) = store.node(id)?;
         let cluster = store.cluster().id;
@@ -80,17 +84,18 @@ impl KeptReport {
             return None;
         }
         if digest(&self.allocs) == hello.observed_digest {
-            return Some(Usable::All(self.allocs.clone()));
+            return Some(UsableCheckpoint::All(self.allocs.clone()));
         }
         let is_live = |alloc: &&Arc<ObservedAlloc>| live_on(store, id, alloc.id);
         let (live, gone): (Vec<_>, Vec<_>) = self.allocs.iter().partition(is_live);
         let live: Vec<_> = live.into_iter().cloned().collect();
         if digest(&live) == hello.observed_digest {
-            return Some(Usable::All(live));
+            return Some(UsableCheckpoint::All(live));
         }
-        let Version { epoch, seq, confirmed } = self.version;
+        let ReportVersion { epoch, seq, confirmed } = self.version;
         let goes_on = confirmed && epoch == hello.epoch && hello.seq > seq && !row.status.is_silent();
-        (goes_on && gone.iter().all(|alloc| has_ended(store, alloc))).then_some(Usable::Before(seq, live))
+        (goes_on && gone.iter().all(|alloc| has_ended(store, alloc)))
+            .then_some(UsableCheckpoint::Before(seq, live))
     }
 }
 

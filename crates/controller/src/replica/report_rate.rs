@@ -13,7 +13,7 @@ const REPORTED_FULL: u64 = 10_000;
 
 /// Allocations that agents have reported, second by second.
 #[derive(Debug, Default)]
-pub(super) struct Reported {
+pub(super) struct ReportRate {
     /// When the present second began, by the time of listening.
     since: Duration,
     allocs: u64,
@@ -21,18 +21,18 @@ pub(super) struct Reported {
     before: u64,
 }
 
-impl Reported {
+impl ReportRate {
     /// Counts those of an update; answers how long the next ones should wait.
     pub fn take_in(&mut self, allocs: usize, listening: Duration) -> u64 {
         self.turn(listening);
         self.allocs += allocs as u64;
-        self.asked()
+        self.per_second_max()
     }
 
     /// How long changes that are not urgent should wait: milliseconds.
     pub fn delay_ms(&mut self, listening: Duration) -> u64 {
         self.turn(listening);
-        self.asked()
+        self.per_second_max()
     }
 
     fn turn(&mut self, listening: Duration) {
@@ -44,7 +44,7 @@ impl Reported {
     }
 
     /// By the fuller of the two seconds, so that neither a flood that begins nor the begin of a second is missed.
-    fn asked(&self) -> u64 {
+    fn per_second_max(&self) -> u64 {
         let [least, most] = DELAY_MS;
         least + (most - least) * self.before.max(self.allocs).min(REPORTED_FULL) / REPORTED_FULL
     }
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn the_wait_grows_with_what_is_reported_and_goes_back() {
         let at = |ms| Duration::from_millis(ms);
-        let mut reported = Reported::default();
+        let mut reported = ReportRate::default();
         assert_eq!(reported.delay_ms(at(5_000)), 1_000);
         assert_eq!(reported.take_in(2_500, at(5_100)), 1_500);
         assert_eq!(reported.take_in(2_500, at(5_900)), 2_000);
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_second_that_was_long_ago_counts_no_more() {
-        let mut reported = Reported::default();
+        let mut reported = ReportRate::default();
         assert_eq!(reported.take_in(20_000, Duration::ZERO), 3_000);
         assert_eq!(reported.delay_ms(Duration::from_secs(9)), 1_000);
     }

@@ -3,7 +3,7 @@
 
 /// Bytes that are still to be read. What answers none may have read a part of what it was asked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Plain<'b>(&'b [u8]);
+pub(crate) struct ByteReader<'b>(&'b [u8]);
 
 /// The kinds of values, in the upper three bits of their first byte.
 const NUMBER: u8 = 0;
@@ -14,7 +14,7 @@ const ARRAY: u8 = 4;
 const FALSE: u8 = 0xf4;
 const TRUE: u8 = 0xf5;
 
-impl<'b> Plain<'b> {
+impl<'b> ByteReader<'b> {
     pub fn new(bytes: &'b [u8]) -> Self {
         Self(bytes)
     }
@@ -150,17 +150,20 @@ mod tests {
     #[test]
     fn what_the_encoder_writes_is_read() {
         for number in NUMBERS {
-            assert_eq!(Plain::new(&written(number)).number(), Some(number));
-            assert_eq!(Plain::new(&written(number)).number::<u16>(), u16::try_from(number).ok());
+            assert_eq!(ByteReader::new(&written(number)).number(), Some(number));
+            assert_eq!(ByteReader::new(&written(number)).number::<u16>(), u16::try_from(number).ok());
         }
         for number in [0, 1, -1, 24, -24, -25, -256, -257, 70_000, i32::MAX, i32::MIN] {
-            assert_eq!(Plain::new(&written(number)).signed(), Some(number));
+            assert_eq!(ByteReader::new(&written(number)).signed(), Some(number));
         }
         for text in ["", "a", &"ü".repeat(11), &"x".repeat(24), &"x".repeat(70_000)] {
-            assert_eq!(Plain::new(&written(text)).text(), Some(text));
+            assert_eq!(ByteReader::new(&written(text)).text(), Some(text));
         }
-        assert_eq!([true, false].map(|truth| Plain::new(&written(truth)).truth()), [Some(true), Some(false)]);
-        assert_eq!(Plain::new(&written([1, 2, 3])).array(), Some(3));
+        assert_eq!(
+            [true, false].map(|truth| ByteReader::new(&written(truth)).truth()),
+            [Some(true), Some(false)]
+        );
+        assert_eq!(ByteReader::new(&written([1, 2, 3])).array(), Some(3));
     }
 
     #[test]
@@ -169,7 +172,7 @@ mod tests {
             [&[0x18, 23][..], &[0x19, 0, 0xff], &[0x1a, 0, 0, 0xff, 0xff], &[0x1b, 0, 0, 0, 0, 1, 0, 0, 0]]
         {
             assert!(minicbor::decode::<u64>(longer).is_ok());
-            assert_eq!(Plain::new(longer).number::<u64>(), None);
+            assert_eq!(ByteReader::new(longer).number::<u64>(), None);
         }
     }
 
@@ -177,16 +180,16 @@ mod tests {
         /// Whatever is read is what the decoder reads.
         #[test]
         fn it_agrees_with_the_decoder(bytes in prop::collection::vec(any::<u8>(), 0..20)) {
-            if let Some(number) = Plain::new(&bytes).number::<u64>() {
+            if let Some(number) = ByteReader::new(&bytes).number::<u64>() {
                 prop_assert_eq!(minicbor::decode::<u64>(&bytes).ok(), Some(number));
             }
-            if let Some(number) = Plain::new(&bytes).signed() {
+            if let Some(number) = ByteReader::new(&bytes).signed() {
                 prop_assert_eq!(minicbor::decode::<i32>(&bytes).ok(), Some(number));
             }
-            if let Some(text) = Plain::new(&bytes).text() {
+            if let Some(text) = ByteReader::new(&bytes).text() {
                 prop_assert_eq!(minicbor::decode::<&str>(&bytes).ok(), Some(text));
             }
-            if let Some(truth) = Plain::new(&bytes).truth() {
+            if let Some(truth) = ByteReader::new(&bytes).truth() {
                 prop_assert_eq!(minicbor::decode::<bool>(&bytes).ok(), Some(truth));
             }
         }

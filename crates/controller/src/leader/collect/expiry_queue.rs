@@ -1,4 +1,4 @@
-//! What waits until it may be forgotten, by the time of its end.
+//! What waits until it may be garbage-collected, by the time of its end.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,7 +14,7 @@ const UNSWEPT_MAX: usize = 1024;
 /// Things by the second of their end, rounded up: those of a second share a list, as a list for each would take ten times what
 /// they are. What a state is full of is found in any order.
 #[derive(Debug, Clone)]
-pub(super) struct Waiting<T> {
+pub(super) struct ExpiryQueue<T> {
     by_second: BTreeMap<Timestamp, VecDeque<T>>,
     len: usize,
     /// From which second on a sweep goes on; none while there is none.
@@ -23,13 +23,13 @@ pub(super) struct Waiting<T> {
     sweep_above: usize,
 }
 
-impl<T> Default for Waiting<T> {
+impl<T> Default for ExpiryQueue<T> {
     fn default() -> Self {
         Self { by_second: BTreeMap::new(), len: 0, sweep_from: None, sweep_above: UNSWEPT_MAX }
     }
 }
 
-impl<T> Waiting<T> {
+impl<T> ExpiryQueue<T> {
     pub fn push(&mut self, at: Timestamp, thing: T) {
         let second = Timestamp(at.0.div_ceil(SECOND_NS).saturating_mul(SECOND_NS));
         self.by_second.entry(second).or_default().push_back(thing);
@@ -41,16 +41,16 @@ impl<T> Waiting<T> {
     }
 
     /// When the first has waited its time.
-    pub fn first_over(&self, kept: Duration) -> Option<Timestamp> {
-        self.by_second.keys().next().map(|at| at.after(kept))
+    pub fn first_over(&self, retention: Duration) -> Option<Timestamp> {
+        self.by_second.keys().next().map(|at| at.after(retention))
     }
 
     /// Takes out what has waited its time, at most `max`.
-    pub fn over(&mut self, kept: Duration, now: Timestamp, max: usize) -> Vec<T> {
+    pub fn over(&mut self, retention: Duration, now: Timestamp, max: usize) -> Vec<T> {
         let mut over = Vec::new();
         while over.len() < max
             && let Some(mut first) =
-                self.by_second.first_entry().filter(|first| now.since(*first.key()) >= kept)
+                self.by_second.first_entry().filter(|first| now.since(*first.key()) >= retention)
         {
             let of_then = first.get_mut();
             over.extend(of_then.drain(..of_then.len().min(max - over.len())));
@@ -62,7 +62,7 @@ impl<T> Waiting<T> {
         over
     }
 
-    /// To be called when something was forgotten, be it before its time: one step of a sweep of what is no longer there. A step looks
+    /// To be called when something was garbage-collected, be it before its time: one step of a sweep of what is no longer there. A step looks
     /// at the things of one second.
     pub fn drop_gone(&mut self, is_there: impl Fn(&T) -> bool) {
         if self.sweep_from.is_none() && self.len <= self.sweep_above {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_before_its_time_waits_no_longer() {
-        let mut waiting = Waiting::default();
+        let mut waiting = ExpiryQueue::default();
         let (things, gone_below) = (100_000, 99_990);
         for thing in 0..things {
             waiting.push(at(thing / 100), thing);
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_sweep_of_what_is_there_is_rare() {
-        let (mut waiting, looks) = (Waiting::default(), std::cell::Cell::new(0));
+        let (mut waiting, looks) = (ExpiryQueue::default(), std::cell::Cell::new(0));
         for thing in 0..100_000 {
             waiting.push(at(thing / 100), thing);
             waiting.drop_gone(|_| {

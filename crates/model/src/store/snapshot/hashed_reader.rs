@@ -10,7 +10,7 @@ use super::SnapshotError;
 const BLOCK_BYTES: usize = 256 << 10;
 
 /// Bytes that come, and the sum of those that were taken.
-pub(super) struct Input<R> {
+pub(super) struct HashedReader<R> {
     from: R,
     block: Vec<u8>,
     /// Of the block, what was taken, and of that what is in the sum.
@@ -19,7 +19,7 @@ pub(super) struct Input<R> {
     sum: Xxh3,
 }
 
-impl<R: Read> Input<R> {
+impl<R: Read> HashedReader<R> {
     pub fn new(from: R) -> Self {
         Self { from, block: Vec::new(), taken: 0, summed: 0, sum: Xxh3::new() }
     }
@@ -65,7 +65,7 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// Reads on until so many bytes can be taken. Room is made for what has come, whatever was asked for.
+    /// Reads on until so many bytes can be taken. Capacity is made for what has come, whatever was asked for.
     #[cold]
     fn fill(&mut self, len: usize) -> Result<(), SnapshotError> {
         self.sum_up();
@@ -109,7 +109,7 @@ mod tests {
             at_once in 1..300_000_usize,
         ) {
             let all: Vec<u8> = (0..sizes.iter().sum::<usize>()).map(|at| ((at * 31) >> 3) as u8).collect();
-            let mut input = Input::new(Few(&all, at_once));
+            let mut input = HashedReader::new(Few(&all, at_once));
             let mut rest = &all[..];
             for size in sizes {
                 let (now, later) = rest.split_at(size);

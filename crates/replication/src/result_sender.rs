@@ -8,21 +8,21 @@ use crate::{
     types::{LogId, Types},
 };
 
-/// Carries one answer, and gives back the room that its entry took among those in flight.
-pub(crate) struct Answer<T> {
+/// Carries one answer, and gives back the space that its entry took among those in flight.
+pub(crate) struct ResultSender<T> {
     to: oneshot::Sender<T>,
     _room: OwnedSemaphorePermit,
 }
 
-impl<T> Answer<T> {
+impl<T> ResultSender<T> {
     /// An answer and where it arrives.
-    pub fn new(room: OwnedSemaphorePermit) -> (Self, oneshot::Receiver<T>) {
+    pub fn new(permit: OwnedSemaphorePermit) -> (Self, oneshot::Receiver<T>) {
         let (to, from) = oneshot::channel();
-        (Self { to, _room: room }, from)
+        (Self { to, _room: permit }, from)
     }
 }
 
-impl<R: Runtime, T: Send + 'static> Responder<Types<R>, T> for Answer<T> {
+impl<R: Runtime, T: Send + 'static> Responder<Types<R>, T> for ResultSender<T> {
     fn on_commit(&mut self, _: LogId) {}
 
     fn on_complete(self, result: T) {

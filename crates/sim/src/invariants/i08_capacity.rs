@@ -6,25 +6,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_agent::lifecycle::TaskRef;
 use berth_model::{
     device::{DevicesHeld, WHOLE_MILLI},
-    event::Event as Change,
+    event::StateChange,
     store::{NodeRow, Store},
 };
 
-use super::{Check, history::Step};
-use crate::node::{CORE_MHZ, CPU_MHZ, Content, MEMORY_MB, Process};
+use super::{CheckResult, history::AppliedStep};
+use crate::node::{CORE_MHZ, CPU_MHZ, MEMORY_MB, MachineState, Process};
 
 const RULE: &str = "I8 what runs at the same time fits the node";
 
 /// No node is promised more than it has.
-pub fn check(store: &Store, step: &Step) -> Check {
-    let changes = |change: &Change| {
+pub fn check(store: &Store, step: &AppliedStep) -> CheckResult {
+    let changes = |change: &StateChange| {
         matches!(
             change,
-            Change::AllocPlaced(_)
-                | Change::AllocEnded(_)
-                | Change::NodeRegistered(_)
-                | Change::NodeChanged(..)
-                | Change::Restored
+            StateChange::AllocPlaced(_)
+                | StateChange::AllocEnded(_)
+                | StateChange::NodeRegistered(_)
+                | StateChange::NodeChanged(..)
+                | StateChange::Restored
         )
     };
     if !step.applied.events.iter().any(changes) {
@@ -63,7 +63,7 @@ fn held_twice(held: &DevicesHeld) -> Option<String> {
 }
 
 /// What lives on a machine fits it, and no port, device or core is used twice.
-pub fn on_started(node: usize, of: TaskRef, started: &Process, machine: &Content) -> Check {
+pub fn on_started(node: usize, of: TaskRef, started: &Process, machine: &MachineState) -> CheckResult {
     let (mut cpu_mhz, mut memory_mb, mut ports, mut held) = (0, 0, BTreeSet::new(), DevicesHeld::default());
     let others = machine.processes.iter().filter(|(other, process)| **other != of && process.is_alive());
     for (task, process) in others.map(|(task, process)| (*task, process)).chain([(of, started)]) {

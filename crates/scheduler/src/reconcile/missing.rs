@@ -11,33 +11,33 @@ use berth_model::{
     store::{JobRow, NodeSlot, Store},
 };
 
-use super::{Missing, names::Names};
+use super::{MissingAlloc, names::Names};
 use crate::{filters::Filters, place::Ask};
 
 /// What is missing of one group.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct MissingAllocs {
     /// The version of the job that is to run; none for the newest.
     pub version: Option<u64>,
     /// The position of the group in that version.
     pub group: u16,
     /// Those that replace others, and canaries.
-    pub replacing: Vec<Missing>,
-    pub(super) fresh: Fresh,
+    pub replacing: Vec<MissingAlloc>,
+    pub(super) fresh: FreshAllocs,
 }
 
 /// Allocations that replace none.
 #[derive(Debug)]
-pub(super) enum Fresh {
+pub(super) enum FreshAllocs {
     /// So many, with the lowest names that are not `taken`; some rather on the node of who had the name before.
     Named { count: u32, taken: Names, sticky: BTreeMap<u32, NodeSlot> },
     /// One on each node that can run the group and is not covered.
     OnNodes { covered: BTreeSet<NodeSlot> },
-    /// None.
+    /// No new ones.
     Nothing,
 }
 
-impl Wanted {
+impl MissingAllocs {
     /// What is to run: the version of the job, and its group there.
     pub fn spec<'a>(&self, row: &'a JobRow) -> Option<(&'a Arc<Job>, &'a Group)> {
         let job = match self.version {
@@ -50,9 +50,11 @@ impl Wanted {
     /// How many are missing.
     pub fn count(&self, store: &Store, job: &Job, group: &Group) -> usize {
         let fresh = match &self.fresh {
-            Fresh::Named { count, .. } => *count as usize,
-            Fresh::OnNodes { covered } => on_nodes(store, Filters::of(job, group), covered).flatten().count(),
-            Fresh::Nothing => 0,
+            FreshAllocs::Named { count, .. } => *count as usize,
+            FreshAllocs::OnNodes { covered } => {
+                on_nodes(store, Filters::of(job, group), covered).flatten().count()
+            }
+            FreshAllocs::Nothing => 0,
         };
         self.replacing.len() + fresh
     }
@@ -60,9 +62,9 @@ impl Wanted {
     /// The same, or more of a group with one allocation a node: not every node need be able to run it.
     pub fn count_max(&self, store: &Store) -> u32 {
         let fresh = match &self.fresh {
-            Fresh::Named { count, .. } => *count,
-            Fresh::OnNodes { covered } => at_most(store.nodes().len().saturating_sub(covered.len())),
-            Fresh::Nothing => 0,
+            FreshAllocs::Named { count, .. } => *count,
+            FreshAllocs::OnNodes { covered } => at_most(store.nodes().len().saturating_sub(covered.len())),
+            FreshAllocs::Nothing => 0,
         };
         fresh.saturating_add(at_most(self.replacing.len()))
     }
@@ -73,18 +75,18 @@ impl Wanted {
         store: &'a Store,
         job: &'a Job,
         group: &'a Group,
-    ) -> impl Iterator<Item = Option<Missing>> + 'a {
-        let fresh: Box<dyn Iterator<Item = Option<Missing>> + 'a> = match &self.fresh {
-            Fresh::Named { count, taken, sticky } => Box::new(named(*count, taken, sticky)),
-            Fresh::OnNodes { covered } => Box::new(on_nodes(store, Filters::of(job, group), covered)),
-            Fresh::Nothing => Box::new(std::iter::empty()),
+    ) -> impl Iterator<Item = Option<MissingAlloc>> + 'a {
+        let fresh: Box<dyn Iterator<Item = Option<MissingAlloc>> + 'a> = match &self.fresh {
+            FreshAllocs::Named { count, taken, sticky } => Box::new(named(*count, taken, sticky)),
+            FreshAllocs::OnNodes { covered } => Box::new(on_nodes(store, Filters::of(job, group), covered)),
+            FreshAllocs::Nothing => Box::new(std::iter::empty()),
         };
         let new = self.replacing.iter().filter(|missing| missing.previous.is_none());
         new.cloned().map(Some).chain(fresh)
     }
 
-    /// Those that replace others: whose predecessor is gone, then those whose predecessor stays until they have room.
-    pub fn successors(&self) -> impl Iterator<Item = &Missing> {
+    /// Those that replace others: whose predecessor is gone, then those whose predecessor stays until they have capacity.
+    pub fn successors(&self) -> impl Iterator<Item = &MissingAlloc> {
         let with_previous = |instead: bool| {
             let all = self.replacing.iter().filter(|missing| missing.previous.is_some());
             all.filter(move |missing| missing.instead.is_some() == instead)
@@ -101,10 +103,10 @@ fn named<'a>(
     count: u32,
     taken: &'a Names,
     sticky: &'a BTreeMap<u32, NodeSlot>,
-) -> impl Iterator<Item = Option<Missing>> + 'a {
+) -> impl Iterator<Item = Option<MissingAlloc>> + 'a {
     taken.free().take(count as usize).map(move |name_index| {
         let ask = Ask { name_index, prefer: sticky.get(&name_index).copied(), ..Ask::default() };
-        Some(Missing { ask, ..Missing::default() })
+        Some(MissingAlloc { ask, ..MissingAlloc::default() })
     })
 }
 
@@ -112,10 +114,13 @@ fn on_nodes<'a>(
     store: &'a Store,
     filters: Filters,
     covered: &'a BTreeSet<NodeSlot>,
-) -> impl Iterator<Item = Option<Missing>> + 'a {
+) -> impl Iterator<Item = Option<MissingAlloc>> + 'a {
     store.nodes().iter().map(move |(slot, row)| {
         let fits = || store.nodes().detail(slot).is_some_and(|detail| filters.check(&detail.node).is_ok());
         let is_open = row.is_ready() && !covered.contains(&slot) && fits();
-        is_open.then(|| Missing { ask: Ask { only: Some(slot), ..Ask::default() }, ..Missing::default() })
+        is_open.then(|| MissingAlloc {
+            ask: Ask { only: Some(slot), ..Ask::default() },
+            ..MissingAlloc::default()
+        })
     })
 }

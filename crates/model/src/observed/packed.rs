@@ -10,7 +10,7 @@ use crate::{alloc::ClientStatus, ids::AllocId, time::Timestamp};
 /// rest behind them. There, numbers take as many bytes as they need, times are differences to the one before, and most fields
 /// are left out while they say nothing. In memory alone, and of this build alone.
 #[derive(Debug, Clone)]
-pub(super) struct Packed(Arc<[u8]>);
+pub(super) struct PackedObservation(Arc<[u8]>);
 
 /// Bytes of the id, which come first.
 const ID_BYTES: usize = 16;
@@ -48,7 +48,7 @@ mod of_event {
     pub const KIND_SHIFT: u32 = 4;
 }
 
-impl Packed {
+impl PackedObservation {
     pub fn new(alloc: &ObservedAlloc) -> Self {
         let ObservedAlloc {
             id,
@@ -68,7 +68,7 @@ impl Packed {
             ClientStatus::Failed => 3,
             ClientStatus::Lost => 4,
         };
-        let mut out = Writer { bytes: id.to_bytes().to_vec(), time: modified_at.0 };
+        let mut out = PackedWriter { bytes: id.to_bytes().to_vec(), time: modified_at.0 };
         out.bytes.extend_from_slice(&modified_at.0.to_le_bytes());
         out.number(
             flag(whole::JUDGED, healthy.is_some())
@@ -83,7 +83,7 @@ impl Packed {
         Self(out.bytes.into())
     }
 
-    /// Whose it is.
+    /// The allocation that was observed.
     pub fn id(&self) -> AllocId {
         self.0.get(..ID_BYTES).and_then(AllocId::from_slice).unwrap_or_default()
     }
@@ -98,7 +98,7 @@ impl Packed {
     pub fn read(&self) -> ObservedAlloc {
         let modified_at = self.modified_at();
         let rest = self.0.get(ID_BYTES + TIME_BYTES..).unwrap_or_default();
-        let mut from = Reader { bytes: rest, time: modified_at.0 };
+        let mut from = PackedReader { bytes: rest, time: modified_at.0 };
         let flags = from.number();
         let (description, health_message) = (from.text(), from.text());
         let (revision, count) = (from.number(), from.number());
@@ -122,13 +122,13 @@ impl Packed {
     }
 }
 
-struct Writer {
+struct PackedWriter {
     bytes: Vec<u8>,
     /// The last one that was written.
     time: u64,
 }
 
-impl Writer {
+impl PackedWriter {
     /// Seven bits a byte, the lowest first; the last byte has no eighth bit.
     fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
@@ -231,13 +231,13 @@ fn flag(bit: u64, is_set: bool) -> u64 {
     if is_set { bit } else { 0 }
 }
 
-/// Reads what a [`Writer`] wrote. Behind the end everything is zero.
-struct Reader<'a> {
+/// Reads what a [`PackedWriter`] wrote. Behind the end everything is zero.
+struct PackedReader<'a> {
     bytes: &'a [u8],
     time: u64,
 }
 
-impl Reader<'_> {
+impl PackedReader<'_> {
     fn number(&mut self) -> u64 {
         let mut number = 0;
         for shift in (0..u64::BITS).step_by(7) {
@@ -396,7 +396,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_read_as_it_was(alloc in observed_alloc()) {
-            let packed = Packed::new(&alloc);
+            let packed = PackedObservation::new(&alloc);
             prop_assert_eq!((packed.id(), packed.modified_at()), (alloc.id, alloc.modified_at));
             prop_assert_eq!(packed.read(), alloc);
         }
@@ -438,7 +438,7 @@ mod tests {
             revision: 0,
             hash: 7,
         };
-        let bytes = Packed::new(&alloc).0.len();
+        let bytes = PackedObservation::new(&alloc).0.len();
         assert!(bytes <= 160, "{bytes}");
     }
 }

@@ -5,14 +5,14 @@ use berth_model::{
     alloc::{ClientStatus, StopReason},
     command::{Command, PlanRecord},
     deployment::{Deployment, DeploymentStatus},
-    event::{Event as Change, NodeChange},
+    event::{NodeChange, StateChange},
     job::JobType,
     node::NodeStatus,
     store::{AllocSlot, Store},
 };
 
 use crate::{
-    invariants::history::{History, Step},
+    invariants::history::{AppliedStep, History},
     truth::Counts,
 };
 
@@ -40,7 +40,7 @@ pub(crate) fn count(history: &History, before: usize, counts: &mut Counts) {
     }
 }
 
-fn of_commands(store: &Store, step: &Step, add: &mut impl FnMut(&'static str)) {
+fn of_commands(store: &Store, step: &AppliedStep, add: &mut impl FnMut(&'static str)) {
     let done = step.entry.commands.iter().zip(&step.applied.outcomes).filter(|(_, outcome)| outcome.is_ok());
     for (command, _) in done {
         match command {
@@ -75,16 +75,16 @@ fn is_of_system_job(store: &Store, of: &Deployment) -> bool {
     store.job(&of.job).is_some_and(|row| row.job().job_type == JobType::System)
 }
 
-fn of_changes(store: &Store, step: &Step, add: &mut impl FnMut(&'static str)) {
+fn of_changes(store: &Store, step: &AppliedStep, add: &mut impl FnMut(&'static str)) {
     for change in &step.applied.events {
         match change {
-            Change::NodeChanged(slot, NodeChange::Status) => {
+            StateChange::NodeChanged(slot, NodeChange::Status) => {
                 let status = store.nodes().row(*slot).map(|node| node.status);
                 if status == Some(NodeStatus::Disconnected) {
                     add("nodes disconnected");
                 }
             }
-            Change::AllocPlaced(slot) => {
+            StateChange::AllocPlaced(slot) => {
                 let extra = store.allocs().extra(*slot);
                 if extra.is_some_and(|extra| !extra.devices.is_empty()) {
                     add("allocations with devices placed");
@@ -96,7 +96,7 @@ fn of_changes(store: &Store, step: &Step, add: &mut impl FnMut(&'static str)) {
                     add("stand-ins placed");
                 }
             }
-            Change::AllocStopped(slot) => {
+            StateChange::AllocStopped(slot) => {
                 match store.allocs().extra(*slot).and_then(|extra| extra.stop_reason) {
                     Some(StopReason::OriginalKept) => add("originals kept"),
                     Some(StopReason::ReplacementKept) => add("replacements kept"),
@@ -104,7 +104,7 @@ fn of_changes(store: &Store, step: &Step, add: &mut impl FnMut(&'static str)) {
                     _ => {}
                 }
             }
-            Change::AllocEnded(slot) => {
+            StateChange::AllocEnded(slot) => {
                 let Some(row) = store.allocs().row(*slot) else { continue };
                 let is_sysbatch = store.job_of(row).is_some_and(|(job, _)| job.job_type == JobType::Sysbatch);
                 if is_sysbatch && row.client == ClientStatus::Complete {
@@ -120,6 +120,6 @@ fn of_changes(store: &Store, step: &Step, add: &mut impl FnMut(&'static str)) {
 fn is_stand_in(store: &Store, slot: AllocSlot) -> bool {
     let previous = store.allocs().extra(slot).and_then(|extra| extra.previous);
     previous.and_then(|id| store.alloc(id)).is_some_and(|(_, row)| {
-        row.is_wanted() && store.nodes().row(row.node).is_some_and(|node| node.status.is_silent())
+        row.is_desired() && store.nodes().row(row.node).is_some_and(|node| node.status.is_silent())
     })
 }

@@ -1,23 +1,23 @@
-//! Whether what a plan places finds room: cpu, memory and disk, ports, and the room that is promised to it.
+//! Whether what a plan places finds capacity: cpu, memory and disk, ports, and the capacity that is promised to it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use berth_model::{AllocId, NodeId, alloc::Placement, resources::Resources, store::NodeSlot};
 
-use super::{Checked, Faults};
+use super::{CheckedPlan, PlanFaults};
 
-pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
-    let mut room = Room::default();
+pub(super) fn check(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
+    let mut planned = PlannedUse::default();
     for (at, placement) in checked.plan.placements.iter().enumerate() {
         let Some(slot) = checked.node(placement.node) else { continue };
         predecessors(checked, placement, slot, faults);
-        ports(checked, placement, slot, &mut room, faults);
-        let added = room.add(checked, placement);
+        ports(checked, placement, slot, &mut planned, faults);
+        let added = planned.add(checked, placement);
         if checked.plan.charges.get(at).is_some_and(|charge| *charge != added) {
             faults.add(format!("allocation {} is charged another amount than {added:?}", placement.id));
         }
     }
-    for (node, added) in &room.added {
+    for (node, added) in &planned.added {
         let row = checked.node(*node).and_then(|slot| checked.store.nodes().row(slot));
         if let Some(short) = row.and_then(|row| added.exceeds(row.free())) {
             faults.add(format!("node {node} has not enough {short}"));
@@ -27,23 +27,23 @@ pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
 
 /// What the plan takes.
 #[derive(Default)]
-struct Room {
+struct PlannedUse {
     added: BTreeMap<NodeId, Resources>,
     ports: HashSet<(NodeId, u16)>,
     /// Of each predecessor, what has been left to successors.
     left: HashMap<AllocId, Resources>,
 }
 
-impl Room {
+impl PlannedUse {
     /// What a placement adds to its node: what its predecessors leave it was counted for them.
-    fn add(&mut self, checked: &Checked<'_>, placement: &Placement) -> Resources {
+    fn add(&mut self, checked: &CheckedPlan<'_>, placement: &Placement) -> Resources {
         let node = checked.node(placement.node).and_then(|slot| checked.store.nodes().detail(slot));
         let group = checked.spec(placement).map(|(_, group)| group).zip(node);
         let mut missing = group.map_or(Resources::ZERO, |(group, detail)| group.resources_on(&detail.node));
         for before in &placement.after {
             let Some(slot) = checked.store.allocs().find(*before) else { continue };
             let left = self.left.entry(*before).or_default();
-            let given = checked.store.room_to_promise(slot).minus(*left).min(missing);
+            let given = checked.store.resources_to_promise(slot).minus(*left).min(missing);
             *left = left.plus(given);
             missing = missing.minus(given);
         }
@@ -53,18 +53,24 @@ impl Room {
     }
 }
 
-/// Only what lives on the same node and is to end can leave room.
-fn predecessors(checked: &Checked<'_>, placement: &Placement, slot: NodeSlot, faults: &mut Faults) {
+/// Only what lives on the same node and is to end can leave capacity.
+fn predecessors(checked: &CheckedPlan<'_>, placement: &Placement, slot: NodeSlot, faults: &mut PlanFaults) {
     for before in &placement.after {
         let row = checked.store.alloc(*before).map(|(_, row)| row);
         let row = row.filter(|row| row.node == slot && !row.is_terminal());
-        if row.is_none_or(|row| row.is_wanted() && !checked.is_stopped(row.id)) {
+        if row.is_none_or(|row| row.is_desired() && !checked.is_stopped(row.id)) {
             faults.add(format!("allocation {} waits for {before}, which is not to end there", placement.id));
         }
     }
 }
 
-fn ports(checked: &Checked<'_>, placement: &Placement, slot: NodeSlot, room: &mut Room, faults: &mut Faults) {
+fn ports(
+    checked: &CheckedPlan<'_>,
+    placement: &Placement,
+    slot: NodeSlot,
+    planned: &mut PlannedUse,
+    faults: &mut PlanFaults,
+) {
     let (Some(detail), Some((_, group))) = (checked.store.nodes().detail(slot), checked.spec(placement))
     else {
         return;
@@ -86,7 +92,7 @@ fn ports(checked: &Checked<'_>, placement: &Placement, slot: NodeSlot, room: &mu
     for (asked, port) in group.ports().zip(&placement.ports) {
         let is_asked = asked.fixed.map_or((first..=last).contains(port), |fixed| fixed == *port);
         let is_free = !held.contains(port) && !detail.node.reserved_ports.contains(port);
-        if !is_asked || !is_free || !room.ports.insert((placement.node, *port)) {
+        if !is_asked || !is_free || !planned.ports.insert((placement.node, *port)) {
             faults.add(format!(
                 "allocation {} cannot have port {port} of node {}",
                 placement.id, placement.node

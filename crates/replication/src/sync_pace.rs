@@ -17,7 +17,7 @@ const MEAN_OVER: u32 = 8;
 
 /// What is known of the syncs of a disk. Times are those of a clock that never goes back.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct SyncPace {
     /// When the sync began that goes on.
     began: Option<Duration>,
     /// Slow syncs since the last that was not.
@@ -28,7 +28,7 @@ pub(crate) struct Pace {
     mean: Option<Duration>,
 }
 
-impl Pace {
+impl SyncPace {
     pub fn on_begun(&mut self, now: Duration) {
         self.began = Some(now);
     }
@@ -68,7 +68,7 @@ mod tests {
     }
 
     /// Syncs one after the other, from `now` on; when the last is done.
-    fn syncs(pace: &mut Pace, mut now: Duration, took: &[Duration]) -> Duration {
+    fn syncs(pace: &mut SyncPace, mut now: Duration, took: &[Duration]) -> Duration {
         for took in took {
             pace.on_begun(now);
             now += *took;
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_hiccup_is_not_slow_and_several_in_a_row_are() {
-        let mut pace = Pace::default();
+        let mut pace = SyncPace::default();
         let now = syncs(&mut pace, ms(0), &[ms(1), ms(900), ms(900), ms(1), ms(900), ms(900)]);
         assert_eq!(pace.slow(now), None);
         let now = syncs(&mut pace, now, &[ms(800)]);
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_mean_follows_the_last_syncs() {
-        let mut pace = Pace::default();
+        let mut pace = SyncPace::default();
         assert_eq!(pace.mean(), None);
         let now = syncs(&mut pace, ms(0), &[ms(8)]);
         assert_eq!(pace.mean(), Some(ms(8)));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_sync_that_does_not_end_is_slow_before_it_ends() {
-        let mut pace = Pace::default();
+        let mut pace = SyncPace::default();
         pace.on_begun(ms(10));
         assert_eq!(pace.slow(ms(2009)), None);
         assert_eq!(pace.slow(ms(2010)), Some(ms(2000)));
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_disk_stays_slow_for_a_while_and_as_long_as_any_sync_is() {
-        let mut pace = Pace::default();
+        let mut pace = SyncPace::default();
         let slow = syncs(&mut pace, ms(0), &[ms(500); 3]);
         let now = syncs(&mut pace, slow, &[ms(1); 20]);
         assert_eq!(pace.slow(now), Some(ms(500)));
