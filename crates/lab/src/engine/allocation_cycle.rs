@@ -57,7 +57,10 @@ fn in_use(shape: CycleShape) -> Allocator {
     for n in 0..shape.nodes {
         let holder = n % shape.frameworks;
         let node = add_node(&mut allocator, n);
-apply_event( &mut allocator, OfferEvent::Charged(FrameworkId(holder), role(shape, holder), node, used.clone()), );
+        apply_event(
+            &mut allocator,
+            OfferEvent::Charged(FrameworkId(holder), role(shape, holder), node, used.clone()),
+        );
     }
     let never = Timestamp::NEVER;
     for framework in 0..shape.refusing {

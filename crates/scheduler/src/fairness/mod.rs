@@ -15,5 +15,5 @@ pub use amounts::{AMOUNT_MAX, Amounts, DIMENSIONS_MAX};
 pub use headroom::{Charge, Headroom, Pledges};
 pub use reclaim::{Reclaim, ReclaimedUsage};
 pub use share::{Share, Weight};
-pub use tenants::{QueuePosition, TenantTree, capacity};
+pub use tenants::{FairPosition, TenantTree, capacity};
 pub use tree::{NodeIx, Tree};

@@ -105,7 +105,7 @@ pub fn capacity(store: &Store, slot: NodeSlot) -> Amounts {
 
 /// Where a job that waits for capacity stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct QueuePosition {
+pub struct FairPosition {
     /// The dominant share of its tenant, together with all below it, by weight: 0.25 for a quarter of the cluster.
     pub share: f64,
     /// Tenants whose waiting work of the same or a higher priority is tried before this tenant's.
@@ -114,7 +114,7 @@ pub struct QueuePosition {
     pub jobs_ahead: usize,
 }
 
-impl QueuePosition {
+impl FairPosition {
     /// Of a job; none when it does not wait for capacity.
     pub fn of(store: &Store, job: &JobKey) -> Option<Self> {
         let mine = store.evals().blocked().find(|eval| eval.job == *job)?;
@@ -190,7 +190,7 @@ mod tests {
         }
 
         fn standing(&self, tenant: &str, id: &str) -> Option<(usize, usize)> {
-            let standing = QueuePosition::of(&self.0, &JobKey::new(tenant, id))?;
+            let standing = FairPosition::of(&self.0, &JobKey::new(tenant, id))?;
             Some((standing.tenants_ahead, standing.jobs_ahead))
         }
     }

@@ -101,7 +101,9 @@ impl View {
             StateChange::NodePoolChanged(name) => {
                 store.node_pools().get(name).map(|row| EventObject::NodePool(Box::new(row.clone())))
             }
-            StateChange::VariableWritten(key) => store.variables().get(key).cloned().map(EventObject::Variable),
+            StateChange::VariableWritten(key) => {
+                store.variables().get(key).cloned().map(EventObject::Variable)
+            }
             StateChange::AclChanged(object) => self.has(object).then_some(EventObject::There),
             StateChange::NodeCollected(..)
             | StateChange::JobPurged(..)

@@ -4,7 +4,7 @@ use berth_api::http::{GroupExplanation, JobExplanation, QueuePosition, SmallestC
 use berth_model::{JobKey, eval::GroupFailure};
 use berth_scheduler::{
     explain::{self, Explanation},
-    fairness::QueuePosition,
+    fairness::FairPosition,
 };
 
 use super::eval::metric;
@@ -28,7 +28,7 @@ pub fn explanation(
 }
 
 fn queue(standing: QueuePosition) -> QueuePosition {
-    let QueuePosition { share, tenants_ahead, jobs_ahead } = standing;
+    let FairPosition { share, tenants_ahead, jobs_ahead } = standing;
     QueuePosition { share, namespaces_ahead: tenants_ahead, jobs_ahead }
 }
 

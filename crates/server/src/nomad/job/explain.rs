@@ -1,7 +1,7 @@
 //! `GET /v1/job/:id/explain`: why a job waits, and what would place it.
 
 use berth_model::NodeId;
-use berth_scheduler::{Budget, explain::NO_SUCH_NODE, fairness::QueuePosition};
+use berth_scheduler::{Budget, explain::NO_SUCH_NODE, fairness::FairPosition};
 
 use super::{key, not_found};
 use crate::{
@@ -35,7 +35,7 @@ pub(in crate::nomad) async fn explain(call: Call) -> Reply {
             groups.for_each(|group| group.here = Some(vec![NO_SUCH_NODE.to_owned()]));
         }
         Ok(explained
-            .map(|explained| convert::explanation(&view, &key, explained, QueuePosition::of(store, &key))))
+            .map(|explained| convert::explanation(&view, &key, explained, FairPosition::of(store, &key))))
     });
     reply::json(&call.query, &explained.await?.ok_or_else(not_found)?)
 }
