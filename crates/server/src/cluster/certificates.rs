@@ -86,7 +86,7 @@ impl Dial for TestDial {
         Box::pin(async move {
             let address: SocketAddr = to.parse().map_err(io::Error::other)?;
             let stream = connector.connect(TcpStream::connect(address).await?, &to).await?;
-            channel(NetStream::dialed(stream, address), &peers::TestCertificates::new(None))
+            channel(NetStream::dialed(stream, address), &peers::PeerCertificates::new(None))
         })
     }
 }

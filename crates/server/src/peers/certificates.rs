@@ -188,7 +188,7 @@ impl Stream for ExpiringFrames {
 mod tests {
     use super::*;
 
-    fn shown(number: u8) -> Peer {
+    fn certificate(number: u8) -> Peer {
         Peer { identity: Default::default(), not_before: 0, not_after: 0, key: [number; 32] }
     }
 
@@ -205,7 +205,7 @@ mod tests {
     fn no_more_strangers_are_kept_than_may_join() {
         let mut known = KnownPeers::default();
         for server in 0..100 {
-            known.showed(server, &shown(1));
+            known.showed(server, &certificate(1));
         }
         assert_eq!(known.strangers.len(), STRANGERS_MAX);
         assert!(known.strangers.contains_key(&99), "the newest is kept");

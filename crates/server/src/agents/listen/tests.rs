@@ -175,8 +175,8 @@ async fn an_address_that_begins_too_much_waits_and_is_refused_by_the_name_of_the
     for _ in 0..25 {
         assert!(context.may_begin_a_session(strange).await.is_ok(), "it waits for its turn");
     }
-    let never = Pace { per_second: 10, begin: || Err(RateExceeded) };
-    let mut waits = std::pin::pin!(context.sessions_line.begin(strange, never));
+    let never = StartRate { per_second: 10, begin: || Err(RateExceeded) };
+    let mut waits = std::pin::pin!(context.sessions_queue.begin(strange, never));
     assert!(futures_util::poll!(&mut waits).is_pending());
     let refused = context.too_slow("connections", QUEUE_WAIT_MAX);
     assert!(
@@ -197,13 +197,13 @@ fn ten_thousand_agents_behind_one_address_have_room() {
 #[tokio::test]
 async fn a_connection_that_waits_takes_little() {
     let (inputs, _inputs) = crossbeam_channel::bounded(1);
-    let (context, rooms) = (Arc::new(ListenContext::new(inputs)), AgentSlots::new(AgentLimits::default()));
+    let (context, slots) = (Arc::new(ListenContext::new(inputs)), AgentSlots::new(AgentLimits::default()));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let stream = TcpStream::connect(listener.local_addr().expect("it listens")).await.expect("connected");
     let peer: SocketAddr = ([10, 0, 0, 1], 1).into();
-    let waiting = rooms.wait(peer.ip()).expect("there is room");
+    let waiting = slots.connect(peer.ip()).expect("there is room");
     let entrance = PortAcceptor::open();
-    let bytes = size_of_val(&serve(stream, peer, &entrance, waiting, &rooms, &context));
+    let bytes = size_of_val(&serve(stream, peer, &entrance, waiting, &slots, &context));
     assert!(bytes <= 1_536, "{bytes} bytes");
 }
 
