@@ -151,7 +151,7 @@ pub fn answer_check(alloc: &Alloc, of: CheckRef, now_ns: u64) -> Option<CheckRes
     let named = &alloc.check(of)?.task;
     let mut tasks = alloc.spec().group.tasks.iter();
     let task = tasks.find(|task| named.is_empty() || task.name == *named)?;
-    if task.driver != Mock.name() {
+    if task.driver != MockDriver.name() {
         return None;
     }
     let ran_ns = now_ns.saturating_sub(alloc.check_subject(usize::from(of.check)).unwrap_or(now_ns));

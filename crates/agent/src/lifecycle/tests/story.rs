@@ -21,9 +21,9 @@ use crate::lifecycle::*;
 const SECOND: u64 = 1_000_000_000;
 
 pub fn check(story: &str, expected: &Expect) {
-    let mut story = Story::default();
-    story.lines().map(str::trim).filter(|line| !line.is_empty()).for_each(|line| story.run_line(line));
-    expected.assert_eq(&story.out);
+    let mut runner = Story::default();
+    story.lines().map(str::trim).filter(|line| !line.is_empty()).for_each(|line| runner.run_line(line));
+    expected.assert_eq(&runner.out);
 }
 
 pub struct Story {
