@@ -121,7 +121,7 @@ fn small(number: u64) -> ServerMessage {
 
 /// A message of `nodes` times 16 bytes and some.
 fn large(number: u64, nodes: usize) -> ServerMessage {
-    let message = UpMessage::Heard(vec![NodeId(u128::MAX); nodes]);
+    let message = UpMessage::SignsOfLife(vec![NodeId(u128::MAX); nodes]);
     ServerMessage::Up(UpFrame { term: 1, attachment: 1, number, as_of: Index(0), messages: vec![message] })
 }
 
