@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use berth_api::agent::{
-    DialPatience, Down, DownFrame, FRAME_BYTES_MAX, FrameError, Renewed, Up, UpFrame, WELCOME_BYTES_MAX,
-    decode_frame, encode_frame,
+    DialPatience, Down, DownFrame, FRAME_BYTES_MAX, FrameDecoder, FrameError, Renewed, Up, UpFrame,
+    WELCOME_BYTES_MAX, encode_frame,
 };
 use berth_tls::{CertificateRevoked, Stream};
 use bytes::BytesMut;
@@ -275,9 +275,10 @@ async fn receive(
     outcome: &mut DialOutcome,
 ) -> ConnectionEnd {
     let mut buffer = BytesMut::with_capacity(READ_BUFFER_BYTES);
+    let mut decoder = FrameDecoder::default();
     let mut frame_bytes_max = WELCOME_BYTES_MAX;
     loop {
-        match decode_frame::<DownFrame>(&mut buffer, frame_bytes_max) {
+        match decoder.decode::<DownFrame>(&mut buffer, frame_bytes_max) {
             Ok(Some(frame)) => {
                 if matches!(frame.message, Some(Down::Welcome(_))) {
                     frame_bytes_max = FRAME_BYTES_MAX;

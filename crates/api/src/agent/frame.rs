@@ -1,13 +1,12 @@
-//! Frames: a length (u32, big-endian) and a protobuf message that names its session.
+//! What frames between agents and servers carry: protobuf messages that name their session.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
-use prost::Message;
+use bytes::Bytes;
 
 use super::{
     AgentRequest, AgentResponse, ExecDown, ExecUp, NodeSpec, ReadSecrets, SecretsRead, SignTokens,
     SignedTokens, TaskApi, VariablesWatched, WatchVariables,
 };
-use crate::{failpoint, secrets::debug_shows};
+use crate::secrets::debug_shows;
 
 /// The largest frame either side accepts on a connection with an open session, length prefix excluded.
 pub const FRAME_BYTES_MAX: usize = 4 << 20;
@@ -566,94 +565,4 @@ pub struct FileChunk {
     /// What happened to the file, as `file truncated`; such a piece is empty.
     #[prost(string, tag = "7")]
     pub event: String,
-}
-
-/// Begins every answer in HTTP.
-const HTTP: [u8; 4] = *b"HTTP";
-
-/// A frame that breaks the protocol.
-#[derive(Debug, thiserror::Error)]
-pub enum FrameError {
-    /// Longer than the reader allows at this point of the conversation.
-    #[error("a frame of {len} bytes is over the limit of {max} bytes")]
-    TooLong {
-        /// Bytes that the length prefix announces.
-        len: usize,
-        /// Bytes that are allowed.
-        max: usize,
-    },
-    /// The beginning of an answer in HTTP stands where a frame should.
-    #[error("this is an HTTP port: agents connect to the port of --agent-addr, 4647 by default")]
-    Http,
-    /// A record of TLS stands where a frame should: the other side speaks TLS, and this one does not.
-    #[error("the other side speaks TLS, and this one does not")]
-    Tls,
-    /// Not the protobuf message that was expected.
-    #[error("decode frame: {0}")]
-    Decode(#[from] prost::DecodeError),
-}
-
-impl FrameError {
-    /// What is wrong with a length that is over the limit: other protocols begin with one, too.
-    fn of_prefix(prefix: [u8; 4], len: usize, max: usize) -> Self {
-        match prefix {
-            HTTP => Self::Http,
-            // An alert, or the beginning of a handshake.
-            [0x15 | 0x16, 3, ..] => Self::Tls,
-            _ => Self::TooLong { len, max },
-        }
-    }
-}
-
-/// Appends one frame to `out`.
-pub fn encode_frame<M: Message>(message: &M, out: &mut BytesMut) {
-    let len = message.encoded_len();
-    out.reserve(4 + len);
-    out.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
-    message.encode(out).expect("a growing buffer has room");
-}
-
-/// Takes one frame of at most `bytes_max` bytes from the front of `input`; none when it is not complete yet.
-///
-/// # Errors
-/// When the frame is too long or not the message expected; the connection cannot be used any further.
-pub fn decode_frame<M: Message + Default>(
-    input: &mut BytesMut,
-    bytes_max: usize,
-) -> Result<Option<M>, FrameError> {
-    let Some(prefix) = input.first_chunk::<4>() else { return Ok(None) };
-    let len = u32::from_be_bytes(*prefix) as usize;
-    if len > bytes_max {
-        return Err(FrameError::of_prefix(*prefix, len, bytes_max));
-    }
-    if input.len() < 4 + len {
-        return Ok(None);
-    }
-    input.advance(4);
-    let frame = input.split_to(len).freeze();
-    failpoint("agent.frame", &frame);
-    Ok(Some(M::decode(frame)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn another_protocol_is_known_by_its_first_bytes() {
-        let error = |bytes: &[u8]| {
-            let read = decode_frame::<DownFrame>(&mut BytesMut::from(bytes), FRAME_BYTES_MAX);
-            read.map_err(|error| error.to_string())
-        };
-        assert!(
-            error(b"HTTP/1.1 400 Bad Request\r\n")
-                .is_err_and(|response| response.contains("--agent-addr, 4647"))
-        );
-        let tls = "the other side speaks TLS, and this one does not".to_owned();
-        assert_eq!(error(&[0x15, 3, 3, 0, 2, 2, 40]), Err(tls.clone()));
-        assert_eq!(error(&[0x16, 3, 1, 2, 0]), Err(tls));
-        let long = "a frame of 1195725856 bytes is over the limit of 4194304 bytes".to_owned();
-        assert_eq!(error(b"GET / HTTP/1.1"), Err(long));
-        assert_eq!(error(b"HTT"), Ok(None), "it is not complete yet");
-    }
 }

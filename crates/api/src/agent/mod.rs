@@ -20,6 +20,7 @@ mod exec;
 mod feature;
 mod file;
 mod frame;
+mod framing;
 mod identity;
 mod image;
 mod meta;
@@ -46,12 +47,12 @@ pub use feature::{FEATURES, FEATURES_ATTRIBUTE};
 pub use file::{AgentLogRead, AllocFiles, FILES_MAX, FileSpec, GetFiles};
 pub use frame::{
     Ack, DESIRED_ALLOCS_MAX, DESIRED_BYTES_MAX, Desired, Down, DownFrame, FRAME_BYTES_MAX, FileCancel,
-    FileChunk, FileCredit, FileRead, FrameError, GroupEntry, HELLO_BYTES_MAX, Heartbeat, HeartbeatEvery,
-    Hello, Leaving, NODE_CHANGED_BY_OPERATOR_EVERY_MS, NODE_CHANGED_EVERY_MS, NodeChanged, RENEWED_CHAIN_MAX,
+    FileChunk, FileCredit, FileRead, GroupEntry, HELLO_BYTES_MAX, Heartbeat, HeartbeatEvery, Hello, Leaving,
+    NODE_CHANGED_BY_OPERATOR_EVERY_MS, NODE_CHANGED_EVERY_MS, NodeChanged, RENEWED_CHAIN_MAX,
     REVOKED_SERVERS_MAX, Renewed, RevokedServer, RunAlloc, SERVERS_MAX, Servers, SessionRefused, StopAlloc,
-    UPDATE_ALLOCS_MAX, Up, UpFrame, Update, WELCOME_BYTES_MAX, Welcome, WelcomeMode, decode_frame,
-    encode_frame,
+    UPDATE_ALLOCS_MAX, Up, UpFrame, Update, WELCOME_BYTES_MAX, Welcome, WelcomeMode,
 };
+pub use framing::{FrameDecoder, FrameError, decode_frame, encode_frame};
 pub use identity::{
     IDENTITIES_MAX, IdentityChange, IdentitySpec, SignTokens, SignedToken, SignedTokens, TOKEN_BYTES_MAX,
 };

@@ -178,7 +178,7 @@ impl Table {
     /// The width that ids may have beside other columns, half of the terminal; none where the first column has none that is wider.
     fn folded_over(&self, shown: &[usize]) -> Option<usize> {
         let (first, half) = (*shown.first()?, self.layout.columns? / 2);
-        let is_id = self.columns[first].kind == Kind::Id;
+        let is_id = self.columns[first].kind == ColumnKind::Id;
         (is_id && shown.len() > 1 && self.widest(first) > half).then_some(half)
     }
 

@@ -3,7 +3,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use berth_api::agent::{FRAME_BYTES_MAX, HELLO_BYTES_MAX, UpFrame, decode_frame};
+use berth_api::agent::{FRAME_BYTES_MAX, FrameDecoder, HELLO_BYTES_MAX, UpFrame};
 use bytes::BytesMut;
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
@@ -88,13 +88,14 @@ async fn permit(budget: &Arc<Semaphore>, bytes: usize) -> io::Result<OwnedSemaph
 pub(super) struct FrameReader<R> {
     reader: R,
     buffer: BytesMut,
+    decoder: FrameDecoder,
     budget: Budget,
     welcomed: bool,
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
     pub fn new(reader: R, budget: Budget) -> Self {
-        Self { reader, buffer: BytesMut::new(), budget, welcomed: false }
+        Self { reader, buffer: BytesMut::new(), decoder: FrameDecoder::default(), budget, welcomed: false }
     }
 
     /// A session has been opened: frames may be as large as the protocol allows.
@@ -124,7 +125,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
-        let frame = decode_frame(&mut self.buffer, max).map_err(io::Error::other)?;
+        let frame = self.decoder.decode(&mut self.buffer, max).map_err(io::Error::other)?;
         if self.buffer.is_empty() {
             // What a large frame needed is given back.
             self.buffer = BytesMut::new();

@@ -70,7 +70,7 @@ mod tests {
         let expected = "no cgroups, crun version 1.8.1, networks of allocations; jobs can use container, docker, exec, raw_exec";
         assert_eq!(full, expected);
         let unlimited = [("driver.raw_exec", "1"), ("driver.raw_exec.unlimited", "memory: no cgroups")];
-        let unlimited = said(&unlimited);
+        let unlimited = summary_of(&unlimited);
         assert!(unlimited.ends_with("; raw_exec does not limit memory: no cgroups"), "{unlimited}");
     }
 }

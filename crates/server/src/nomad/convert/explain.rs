@@ -15,20 +15,20 @@ pub fn explanation(
     view: &CallerView,
     key: &JobKey,
     explained: Explanation,
-    standing: Option<QueuePosition>,
+    position: Option<FairPosition>,
 ) -> JobExplanation {
     JobExplanation {
         job_id: key.id.to_string(),
         namespace: key.namespace.to_string(),
         retry_at: Time(explained.retry_at.map_or(0, |at| at.0)),
         groups: explained.groups.into_iter().map(|explained| group(view, explained)).collect(),
-        queue: standing.map(queue),
+        queue: position.map(queue),
         index: view.log_index().0,
     }
 }
 
-fn queue(standing: QueuePosition) -> QueuePosition {
-    let FairPosition { share, tenants_ahead, jobs_ahead } = standing;
+fn queue(position: FairPosition) -> QueuePosition {
+    let FairPosition { share, tenants_ahead, jobs_ahead } = position;
     QueuePosition { share, namespaces_ahead: tenants_ahead, jobs_ahead }
 }
 

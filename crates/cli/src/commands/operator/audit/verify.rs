@@ -28,7 +28,7 @@ pub struct AuditVerifyArgs {
 /// A log whose chain of hashes is intact.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct VerifiedLog {
+struct AuditVerification {
     path: String,
     files: u64,
     records: u64,
@@ -47,18 +47,18 @@ impl AuditVerifyArgs {
         for note in &verified.notes {
             output::eprint_line(&format!("note: {note}"));
         }
-        self.print.print(&VerifiedLog::of(verified, self.path.display().to_string()))
+        self.print.print(&AuditVerification::of(verified, self.path.display().to_string()))
     }
 }
 
-impl VerifiedLog {
+impl AuditVerification {
     fn of(verified: VerifiedLog, path: String) -> Self {
         let VerifiedLog { files, records, first, last, hash, notes } = verified;
         Self { path, files, records, first, last, hash: hash.to_string(), notes }
     }
 }
 
-impl View for VerifiedLog {
+impl View for AuditVerification {
     fn text(&self, layout: Layout) -> String {
         Fields::new(layout)
             .with("Log", &self.path)
