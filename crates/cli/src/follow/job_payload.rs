@@ -27,7 +27,7 @@ struct ReschedulePayload {
 
 impl JobPayload {
     /// Of a job that was purged.
-    pub fn gone() -> Self {
+    pub fn purged() -> Self {
         Self { status: "dead".to_owned(), stop: true, ..Self::default() }
     }
 

@@ -38,7 +38,7 @@ fn head(progress: &Progress, layout: Layout, elapsed: Duration) -> String {
 /// A bar of the share of allocations that have reached the goal.
 fn bar(progress: &Progress, layout: Layout) -> String {
     let all = progress.allocs().len().max(1);
-    let there = progress.allocs().values().filter(|alloc| progress.is_there(alloc)).count();
+    let there = progress.allocs().values().filter(|alloc| progress.has_reached_goal(alloc)).count();
     let tone = if progress.failed().next().is_some() { Tone::Bad } else { Tone::Good };
     layout.bar(there, all, tone)
 }

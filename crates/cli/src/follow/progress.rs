@@ -122,7 +122,7 @@ impl Progress {
     /// A job is pending again as soon as it is registered: what is reported before its evaluation is over is of its past.
     /// One that was purged is gone.
     fn take_job(&mut self, job: Option<JobPayload>) {
-        self.job = Some(job.unwrap_or_else(JobPayload::gone));
+        self.job = Some(job.unwrap_or_else(JobPayload::purged));
     }
 
     /// What became of the job, once it is done: `complete`, `failed`, or nothing.
@@ -198,7 +198,7 @@ impl Progress {
             return waits || self.is_over() || self.is_planned() && is_judged;
         }
         self.is_planned()
-            && self.allocs.values().all(|alloc| self.is_there(alloc) || self.keeps_failing(alloc))
+            && self.allocs.values().all(|alloc| self.has_reached_goal(alloc) || self.keeps_failing(alloc))
     }
 
     /// What runs must go on running for a while before it counts, where no deployment watches it: so often its tasks were
@@ -223,7 +223,7 @@ impl Progress {
     }
 
     /// Whether the allocation has reached the goal, or never will.
-    pub fn is_there(&self, alloc: &AllocProgress) -> bool {
+    pub fn has_reached_goal(&self, alloc: &AllocProgress) -> bool {
         alloc.has_ended() || self.goal == Goal::Running && alloc.status == "running"
     }
 
@@ -283,13 +283,13 @@ impl Progress {
 
     /// Those that ended badly.
     pub fn failed(&self) -> impl Iterator<Item = (&String, &AllocProgress)> {
-        self.allocs.iter().filter(|(_, alloc)| went_wrong(&alloc.status))
+        self.allocs.iter().filter(|(_, alloc)| is_failure(&alloc.status))
     }
 }
 
 impl AllocProgress {
     fn of(alloc: Allocation) -> Self {
-        let description = Some(alloc.client_description).filter(|_| went_wrong(&alloc.client_status));
+        let description = Some(alloc.client_description).filter(|_| is_failure(&alloc.client_status));
         Self {
             trouble: trouble(alloc.task_states.as_ref())
                 .or(description)
@@ -317,12 +317,12 @@ impl AllocProgress {
     }
 
     fn has_ended(&self) -> bool {
-        self.status == "complete" || went_wrong(&self.status)
+        self.status == "complete" || is_failure(&self.status)
     }
 }
 
 /// Whether an allocation with this status has ended badly.
-fn went_wrong(status: &str) -> bool {
+fn is_failure(status: &str) -> bool {
     matches!(status, "failed" | "lost")
 }
 

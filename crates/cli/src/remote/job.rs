@@ -173,8 +173,8 @@ impl Remote {
     /// All jobs.
     pub async fn jobs(&self) -> Result<Vec<JobStub>, Failure> {
         // How many of them run changes without the list's index, or each allocation of the cluster would wake its readers.
-        if let Some(notes) = &self.notes {
-            notes.note_unseen();
+        if let Some(read_targets) = &self.read_targets {
+            read_targets.record_unindexed();
         }
         let jobs: Vec<JobStub> = self.get(&self.list(self.target("/v1/jobs"))).await?;
         if jobs.is_empty() {

@@ -43,7 +43,7 @@ pub use outage::ServerOutage;
 pub struct Remote {
     client: Client,
     namespace: String,
-    notes: Option<ReadTargets>,
+    read_targets: Option<ReadTargets>,
     has_token: bool,
     filter: Option<String>,
     page: Page,
@@ -129,7 +129,7 @@ impl Remote {
         Ok(Self {
             client,
             namespace: namespace.to_owned(),
-            notes: None,
+            read_targets: None,
             has_token: !token.is_empty(),
             filter: None,
             page: Page::default(),
@@ -178,8 +178,8 @@ impl Remote {
 
     async fn get<T: DeserializeOwned>(&self, target: &Target) -> Result<T, Failure> {
         let answer = self.client.get(target).await?;
-        if let Some(notes) = &self.notes {
-            notes.note(target, answer.index);
+        if let Some(read_targets) = &self.read_targets {
+            read_targets.record(target, answer.index);
         }
         note_unknown(&answer);
         if self.page.items.is_some() {

@@ -20,13 +20,13 @@ const POLL_MS: u64 = 2_000;
 pub(super) struct ReadTargets(Arc<Mutex<Vec<(Target, u64)>>>);
 
 impl ReadTargets {
-    pub fn note(&self, target: &Target, index: u64) {
+    pub fn record(&self, target: &Target, index: u64) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((target.clone(), index));
     }
 
     /// Something of what was read changes without an index.
-    pub fn note_unseen(&self) {
-        self.note(&Target::new("/"), 0);
+    pub fn record_unindexed(&self) {
+        self.record(&Target::new("/"), 0);
     }
 
     fn take(&self) -> Vec<(Target, u64)> {
@@ -36,13 +36,13 @@ impl ReadTargets {
 
 impl Remote {
     /// The same server; it notes what is read from it.
-    pub fn noting(&self) -> Self {
-        Self { notes: Some(ReadTargets::default()), ..self.clone() }
+    pub fn recording_reads(&self) -> Self {
+        Self { read_targets: Some(ReadTargets::default()), ..self.clone() }
     }
 
     /// Waits until something has changed of what was read since the last call, or may have.
     pub async fn changed(&self) -> Result<(), Failure> {
-        let read = self.notes.as_ref().map(ReadTargets::take).unwrap_or_default();
+        let read = self.read_targets.as_ref().map(ReadTargets::take).unwrap_or_default();
         let (seen, unseen): (Vec<_>, Vec<_>) = read.into_iter().partition(|(_, index)| *index > 0);
         let poll = async {
             if seen.is_empty() || !unseen.is_empty() {

@@ -63,7 +63,7 @@ impl ShowArgs {
         if !self.watch {
             return Ok(output::print(&form.render(&read(remote).await?)?)?);
         }
-        let remote = remote.noting();
+        let remote = remote.recording_reads();
         let (mut frame, mut last) = (Frame::default(), None);
         loop {
             let view = read(&remote).await?;

@@ -108,7 +108,7 @@ pub(super) struct StartOutcome {
 
 impl TaskBehaviour {
     /// That of a start on the node that `seed` stands for.
-    pub(super) fn fortune(&self, seed: u64, of: TaskRef) -> StartOutcome {
+    pub(super) fn outcome(&self, seed: u64, of: TaskRef) -> StartOutcome {
         let (high, low) = of.alloc.0.split_at(8);
         let half = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_be_bytes);
         let which = u64::from(of.task) << 32 | u64::from(of.attempt);
@@ -123,8 +123,8 @@ impl TaskBehaviour {
     }
 
     /// From one event of a start, counted from 0, to what follows it.
-    pub(super) fn gap_ns(&self, fortune: &StartOutcome, event: u16) -> u64 {
-        self.event_gap.draw_ns(mix(fortune.seed, 3 + u64::from(event)))
+    pub(super) fn gap_ns(&self, outcome: &StartOutcome, event: u16) -> u64 {
+        self.event_gap.draw_ns(mix(outcome.seed, 3 + u64::from(event)))
     }
 }
 
@@ -174,10 +174,10 @@ mod tests {
             ..TaskBehaviour::default()
         };
         let start = |attempt| TaskRef { alloc: AllocId([7; 16]), task: 0, attempt };
-        let fortunes: Vec<_> = (0..1_000).map(|attempt| tasks.fortune(1, start(attempt))).collect();
-        let failing = fortunes.iter().filter(|fortune| fortune.fails_after_ns.is_some()).count();
+        let fortunes: Vec<_> = (0..1_000).map(|attempt| tasks.outcome(1, start(attempt))).collect();
+        let failing = fortunes.iter().filter(|outcome| outcome.fails_after_ns.is_some()).count();
         assert!((450..550).contains(&failing), "{failing}");
         assert_ne!(fortunes[0].delay_ns, fortunes[1].delay_ns);
-        assert_eq!(tasks.fortune(1, start(5)).delay_ns, fortunes[5].delay_ns);
+        assert_eq!(tasks.outcome(1, start(5)).delay_ns, fortunes[5].delay_ns);
     }
 }

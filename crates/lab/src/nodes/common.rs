@@ -27,12 +27,12 @@ pub(super) struct FleetContext {
     settings: HashMap<String, Arc<MockSettings>>,
     /// The position of the server that was dialed last.
     pub server: usize,
-    links: Arc<SharedConnections>,
+    shared_connections: Arc<SharedConnections>,
     refusal_logged: bool,
 }
 
 impl FleetContext {
-    pub fn new(config: Arc<NodesConfig>, links: Arc<SharedConnections>) -> Self {
+    pub fn new(config: Arc<NodesConfig>, shared_connections: Arc<SharedConnections>) -> Self {
         let switches = DriverSwitches { mock_driver: true, ..DriverSwitches::default() };
         Self {
             config,
@@ -43,7 +43,7 @@ impl FleetContext {
             actions: Vec::new(),
             settings: HashMap::new(),
             server: 0,
-            links,
+            shared_connections,
             refusal_logged: false,
         }
     }
@@ -78,23 +78,23 @@ impl FleetContext {
     /// A node's session is open now.
     pub fn opened(&self) {
         let count = self.config.count;
-        if self.links.open(self.server) == count {
+        if self.shared_connections.open(self.server) == count {
             tracing::info!(count, "all nodes are connected");
         }
     }
 
     /// A node's session is open no more.
     pub fn closed(&self) {
-        self.links.close(self.server);
+        self.shared_connections.close(self.server);
     }
 
     /// Counts bytes that were written to a server.
     pub fn sent(&self, bytes: usize) {
-        self.links.sent(bytes as u64);
+        self.shared_connections.sent(bytes as u64);
     }
 
     /// A task has started or ended.
     pub fn counts(&self, change: TaskChange) {
-        self.links.task(change);
+        self.shared_connections.task(change);
     }
 }

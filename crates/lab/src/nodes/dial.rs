@@ -27,14 +27,17 @@ pub(super) struct Dialer {
     connector: Option<Connector>,
     /// None for the address that the system chooses.
     from: Option<Ipv4Addr>,
-    links: Arc<SharedConnections>,
+    shared_connections: Arc<SharedConnections>,
 }
 
 impl Dialer {
     /// As all nodes do.
-    pub fn new(config: &NodesConfig, links: Arc<SharedConnections>) -> Result<Self, SettingError> {
+    pub fn new(
+        config: &NodesConfig,
+        shared_connections: Arc<SharedConnections>,
+    ) -> Result<Self, SettingError> {
         let connector = config.tls.as_ref().map(connector).transpose()?;
-        Ok(Self { connector, from: None, links })
+        Ok(Self { connector, from: None, shared_connections })
     }
 
     /// The same for the connection of this number, whose sessions of TLS are its own.
@@ -43,7 +46,7 @@ impl Dialer {
         Self {
             connector: self.connector.as_ref().map(Connector::sibling),
             from: address.map(|address| (u32::from(ADDRESS_FIRST) + address).into()),
-            links: self.links.clone(),
+            shared_connections: self.shared_connections.clone(),
         }
     }
 
@@ -55,7 +58,7 @@ impl Dialer {
         let shaken = timeout(patience, connector.connect(stream, server)).await?;
         let stream = shaken.map_err(|error| berth_tls::explain(&error).map_or(error, io::Error::other))?;
         if stream.is_resumed() {
-            self.links.resume();
+            self.shared_connections.resume();
         }
         Ok(stream)
     }

@@ -62,15 +62,16 @@ impl Fleet {
         config: Arc<NodesConfig>,
         numbers: impl Iterator<Item = u32>,
         (dialer, first): (Dialer, u32),
-        links: Arc<SharedConnections>,
+        shared_connections: Arc<SharedConnections>,
     ) -> Self {
         let nodes: Vec<_> =
             (0..).zip(numbers).map(|(position, number)| SimNode::new(&config, number, position)).collect();
         let number = nodes.first().map_or(0, SimNode::number);
         let random = Random::new(seed_of(&config, number, SeedPurpose::Retry));
         let servers = servers(&config.servers, first);
-        let (cut, presence, clock) = (links.cuts(), links.presences(), MonotonicClock::start());
-        let (common, retry) = (FleetContext::new(config, links), Backoff::default());
+        let (cut, presence, clock) =
+            (shared_connections.cuts(), shared_connections.presences(), MonotonicClock::start());
+        let (common, retry) = (FleetContext::new(config, shared_connections), Backoff::default());
         let (dialer, patience) = (Arc::new(dialer), DialPatience::default());
         let (broken, is_answered) = (None, false);
         Self {

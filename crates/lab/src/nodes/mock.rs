@@ -19,7 +19,7 @@ pub(super) struct MockTask {
     /// It is being stopped.
     pub stopping: bool,
     setup: MockSetup,
-    fortune: StartOutcome,
+    outcome: StartOutcome,
     /// When chance's next event is due, or after the last of them, when the settings' schedule begins.
     from_ns: u64,
     started_ns: Option<u64>,
@@ -28,9 +28,9 @@ pub(super) struct MockTask {
 }
 
 impl MockTask {
-    pub fn new(of: TaskRef, setup: MockSetup, fortune: StartOutcome, now_ns: u64) -> Self {
-        let from_ns = if setup.is_ok() { now_ns.saturating_add(fortune.delay_ns) } else { now_ns };
-        Self { of, stopping: false, setup, fortune, from_ns, started_ns: None, taken: 0 }
+    pub fn new(of: TaskRef, setup: MockSetup, outcome: StartOutcome, now_ns: u64) -> Self {
+        let from_ns = if setup.is_ok() { now_ns.saturating_add(outcome.delay_ns) } else { now_ns };
+        Self { of, stopping: false, setup, outcome, from_ns, started_ns: None, taken: 0 }
     }
 
     /// What it does next, and when; nothing once it has ended.
@@ -39,7 +39,7 @@ impl MockTask {
             Ok(settings) => settings,
             Err(failure) => return Some((self.from_ns, MockStep::StartFailed((**failure).clone()))),
         };
-        let events = u64::from(self.fortune.events);
+        let events = u64::from(self.outcome.events);
         let Some(number) = self.taken.checked_sub(events) else {
             return Some((self.from_ns, MockStep::Noted(progress(self.taken + 1, events))));
         };
@@ -52,7 +52,7 @@ impl MockTask {
     }
 
     fn fails_at_ns(&self) -> Option<u64> {
-        Some(self.started_ns?.saturating_add(self.fortune.fails_after_ns?))
+        Some(self.started_ns?.saturating_add(self.outcome.fails_after_ns?))
     }
 
     /// It has done what it was to do next.
@@ -61,9 +61,9 @@ impl MockTask {
             Some((at_ns, MockStep::Started)) => self.started_ns = Some(at_ns),
             Some((_, MockStep::Noted(_))) => {
                 if let Ok(event) = u16::try_from(self.taken)
-                    && event < self.fortune.events
+                    && event < self.outcome.events
                 {
-                    self.from_ns = self.from_ns.saturating_add(tasks.gap_ns(&self.fortune, event));
+                    self.from_ns = self.from_ns.saturating_add(tasks.gap_ns(&self.outcome, event));
                 }
             }
             _ => {}
@@ -96,7 +96,7 @@ mod tests {
     fn check(tasks: TaskBehaviour, settings: &str, expected: &Expect) {
         let of = TaskRef { alloc: AllocId([1; 16]), task: 0, attempt: 1 };
         let settings = Arc::new(MockSettings::parse(settings).unwrap());
-        let mut mock = MockTask::new(of, Ok(settings), tasks.fortune(1, of), 0);
+        let mut mock = MockTask::new(of, Ok(settings), tasks.outcome(1, of), 0);
         let mut steps = String::new();
         while let Some((at_ns, step)) = mock.next() {
             steps += &format!("{:.1}s {step:?}\n", at_ns as f64 / 1e9);

@@ -47,7 +47,7 @@ pub async fn run(config: NodesConfig, shutdown: impl Future<Output = ()>) -> Res
 /// Nodes that live in this process until this is dropped.
 pub(crate) struct SimulatedNodes {
     fleets: JoinSet<()>,
-    links: Arc<SharedConnections>,
+    shared_connections: Arc<SharedConnections>,
 }
 
 impl SimulatedNodes {
@@ -56,20 +56,24 @@ impl SimulatedNodes {
     /// # Errors
     /// As [`run`].
     pub fn start(config: NodesConfig) -> Result<Self, SettingError> {
-        let (links, mut fleets) = (Arc::new(SharedConnections::to(config.servers.len())), JoinSet::new());
-        for fleet in fleets_of(Arc::new(config), &links)? {
+        let (shared_connections, mut fleets) =
+            (Arc::new(SharedConnections::to(config.servers.len())), JoinSet::new());
+        for fleet in fleets_of(Arc::new(config), &shared_connections)? {
             fleets.spawn(fleet.live());
         }
-        Ok(Self { fleets, links })
+        Ok(Self { fleets, shared_connections })
     }
 
     /// Their sessions and connections.
-    pub fn links(&self) -> &SharedConnections {
-        &self.links
+    pub fn shared_connections(&self) -> &SharedConnections {
+        &self.shared_connections
     }
 }
 
-fn fleets_of(config: Arc<NodesConfig>, links: &Arc<SharedConnections>) -> Result<Vec<Fleet>, SettingError> {
+fn fleets_of(
+    config: Arc<NodesConfig>,
+    shared_connections: &Arc<SharedConnections>,
+) -> Result<Vec<Fleet>, SettingError> {
     let numbers = config.first..config.first.saturating_add(config.count);
     let (own, shared): (Vec<_>, Vec<_>) = numbers.partition(|number| node::breaks(&config, *number));
     let connections = config.connections.clamp(1, config.count.max(1)) as usize;
@@ -84,10 +88,10 @@ fn fleets_of(config: Arc<NodesConfig>, links: &Arc<SharedConnections>) -> Result
     let dealt =
         (0..dealt).map(|connection| shared.iter().copied().skip(connection).step_by(connections).collect());
     let all: Vec<Vec<u32>> = dealt.chain(own.into_iter().map(|number| vec![number])).collect();
-    let dialer = Dialer::new(&config, links.clone())?;
+    let dialer = Dialer::new(&config, shared_connections.clone())?;
     let fleet = |(position, numbers): (u32, Vec<u32>)| {
         let dialer = (dialer.numbered(&config, position), position);
-        Fleet::new(config.clone(), numbers.into_iter(), dialer, links.clone())
+        Fleet::new(config.clone(), numbers.into_iter(), dialer, shared_connections.clone())
     };
     Ok((0..).zip(all).map(fleet).collect())
 }
@@ -108,9 +112,9 @@ mod tests {
             let (mut connection, _) = listener.accept().await.unwrap();
             let mut hello = [0; 64];
             connection.read_exact(&mut hello).await.unwrap();
-            simulated.links().be(Presence::Away);
+            simulated.shared_connections().be(Presence::Away);
             connection.read_to_end(&mut Vec::new()).await.unwrap();
-            simulated.links().be(Presence::There);
+            simulated.shared_connections().be(Presence::There);
         }
     }
 }

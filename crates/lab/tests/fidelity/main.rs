@@ -3,13 +3,13 @@
 //! Times, ids and jitter are taken out. Between two points at which a script waits, a node has at most five updates to
 //! send: a session lets four go unacknowledged, so that nothing is merged by accident however slow the machine is.
 
-mod asks;
 mod desired;
+mod outages;
+mod requests;
 mod server;
 mod sessions;
 mod tasks;
 mod transcript;
-mod troubles;
 
 use std::{path::Path, time::Duration};
 

@@ -41,7 +41,7 @@ pub struct LabNodesArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
-    troubles: OutageArgs,
+    outages: OutageArgs,
     #[command(flatten)]
     tasks: TaskArgs,
     #[command(flatten)]
@@ -161,7 +161,7 @@ impl LabNodesArgs {
             tls: self.tls_dir.as_deref().map(|dir| TlsFiles::in_dir(dir, "agent")),
             seed: self.seed,
             shapes,
-            behaviour: self.troubles.behaviour(self.tasks),
+            behaviour: self.outages.behaviour(self.tasks),
             batching: self.updates.into(),
             rack_size,
             classes,

@@ -51,7 +51,7 @@ async fn print(
 
 /// The allocation, once it has ended.
 async fn ended(remote: &Remote, id: &str) -> Result<Allocation, Failure> {
-    let remote = remote.noting();
+    let remote = remote.recording_reads();
     loop {
         let alloc = remote.allocation(id).await?;
         if has_ended(&alloc) {

@@ -43,7 +43,7 @@ pub(super) struct SimNode {
     /// It sends nothing until then.
     silent_until_ns: u64,
     /// Nothing for most nodes.
-    troubles: Option<Box<NodeOutages>>,
+    outages: Option<Box<NodeOutages>>,
 }
 
 /// That of a machine that has started so often.
@@ -64,7 +64,7 @@ impl SimNode {
             mocks: Vec::new(),
             wake_ns: u64::MAX,
             silent_until_ns: 0,
-            troubles: NodeOutages::of(config, number).map(Box::new),
+            outages: NodeOutages::of(config, number).map(Box::new),
         }
     }
 

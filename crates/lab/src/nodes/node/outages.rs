@@ -54,7 +54,7 @@ impl NodeOutages {
 /// Whether a node's connection breaks by itself: then it must be its own.
 pub(in crate::nodes) fn breaks(config: &NodesConfig, number: u32) -> bool {
     NodeOutages::of(config, number)
-        .is_some_and(|troubles| troubles.flapping.is_some() || troubles.reboots.is_some())
+        .is_some_and(|outages| outages.flapping.is_some() || outages.reboots.is_some())
 }
 
 impl SimNode {
@@ -66,18 +66,18 @@ impl SimNode {
 
     /// Plans the next break of its connection.
     pub fn plan_break(&mut self, now_ns: u64, common: &mut FleetContext) {
-        if let Some(after_ns) = self.troubles.as_mut().and_then(|troubles| troubles.plan_break()) {
+        if let Some(after_ns) = self.outages.as_mut().and_then(|outages| outages.plan_break()) {
             common.timers.add(now_ns.saturating_add(after_ns), self.position, TimerEvent::Break);
         }
     }
 
     /// The break that is due now.
     pub fn take_break(&mut self) -> Option<Disconnection> {
-        self.troubles.as_mut()?.next.take()
+        self.outages.as_mut()?.next.take()
     }
 
     fn plan_silence(&mut self, now_ns: u64, common: &mut FleetContext) {
-        let Some(silence) = self.troubles.as_mut().and_then(|troubles| troubles.silence.as_mut()) else {
+        let Some(silence) = self.outages.as_mut().and_then(|outages| outages.silence.as_mut()) else {
             return;
         };
         let (after_ns, lasts_ns) = silence.next();

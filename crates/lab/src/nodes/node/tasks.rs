@@ -100,7 +100,7 @@ impl SimNode {
         let Some(alloc) = self.life.alloc(of.alloc) else { return };
         let setup = self.settings(alloc.spec(), of, common).map_err(Box::new);
         let seed = seed_of(&common.config, self.number, SeedPurpose::Tasks);
-        let mock = MockTask::new(of, setup, common.config.behaviour.tasks.fortune(seed, of), now_ns);
+        let mock = MockTask::new(of, setup, common.config.behaviour.tasks.outcome(seed, of), now_ns);
         self.schedule(&mock, common);
         self.mocks.push(mock);
     }

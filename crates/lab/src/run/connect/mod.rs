@@ -80,14 +80,14 @@ async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<RunOutcome, RunEr
     let scrapes = ScrapeTimes::take(&cluster.target, SCRAPED).await?;
 
     run.progress.print("all connections are cut");
-    let cut = ConnectRound::begin(simulated.links().opened(), Instant::now(), cluster);
-    simulated.links().cut();
-    let resumed_before = simulated.links().resumed();
+    let cut = ConnectRound::begin(simulated.shared_connections().opened(), Instant::now(), cluster);
+    simulated.shared_connections().cut();
+    let resumed_before = simulated.shared_connections().resumed();
     let reconnect = cut.until_all_are_open(&simulated, agents, cluster).await?;
-    let resumed = simulated.links().resumed() - resumed_before;
+    let resumed = simulated.shared_connections().resumed() - resumed_before;
 
     run.progress.print("the server is killed, and another one starts in its place");
-    let opened = simulated.links().opened();
+    let opened = simulated.shared_connections().opened();
     let crashed = cluster.crash_server()?;
     let restart =
         ConnectRound::begin(opened, crashed, cluster).until_all_are_open(&simulated, agents, cluster).await?;

@@ -48,11 +48,13 @@ impl ConnectRound {
         agents: u32,
         cluster: &mut Cluster,
     ) -> Result<RoundTimes, RunError> {
-        let links = simulated.links();
-        while links.opened() < self.opened + u64::from(agents) || links.are_open() < agents {
+        let shared_connections = simulated.shared_connections();
+        while shared_connections.opened() < self.opened + u64::from(agents)
+            || shared_connections.are_open() < agents
+        {
             cluster.check()?;
             if self.begun.elapsed() > OPEN_MAX {
-                let open = links.are_open();
+                let open = shared_connections.are_open();
                 let message = format!("{open} of {agents} agents have a session after {OPEN_MAX:?}");
                 return Err(RunError::Incomplete(message));
             }

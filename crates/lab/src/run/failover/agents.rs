@@ -54,8 +54,8 @@ impl Agents {
     }
 
     /// Counts of their sessions, traffic and tasks.
-    pub fn links(&self) -> &SharedConnections {
-        self.simulated.links()
+    pub fn shared_connections(&self) -> &SharedConnections {
+        self.simulated.shared_connections()
     }
 
     /// Connections that all of them have.

@@ -65,7 +65,7 @@ pub(super) async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<RunOut
     let leader = cluster.members().iter().position(|member| member.agents == named);
     let leader =
         leader.ok_or_else(|| RunError::Incomplete(format!("{named} leads, which is none of ours")))?;
-    let before = StateBefore { leader, running, recorded, tasks: agents.links().tasks() };
+    let before = StateBefore { leader, running, recorded, tasks: agents.shared_connections().tasks() };
     fail(run, cluster, &agents, size, before).await
 }
 
@@ -82,7 +82,7 @@ async fn fill(run: &Run<'_>, cluster: &mut Cluster, size: FailoverSize) -> Resul
     cluster.until_nodes_are_ready(size.nodes).await?;
     if size.completed > 0 && saved.is_none() {
         run.progress.print("running what is to have ended before");
-        let ended = |agents: &Agents| agents.links().tasks().1;
+        let ended = |agents: &Agents| agents.shared_connections().tasks().1;
         until_done(run, cluster, &agents, &load::completed(size.completed), size.completed, ended).await?;
         if let Some(file) = &file {
             let sums =
@@ -93,8 +93,8 @@ async fn fill(run: &Run<'_>, cluster: &mut Cluster, size: FailoverSize) -> Resul
     }
     until_read(cluster, COMPLETED, |sums| sums.complete == u64::from(size.completed)).await?;
     run.progress.print("starting what is to run");
-    let (started, _) = agents.links().tasks();
-    let running = |agents: &Agents| agents.links().tasks().0 - started;
+    let (started, _) = agents.shared_connections().tasks();
+    let running = |agents: &Agents| agents.shared_connections().tasks().0 - started;
     until_done(run, cluster, &agents, &load::active(size.active), size.active, running).await?;
     until_read(cluster, ACTIVE, |sums| sums.running == u64::from(size.active)).await?;
     Ok(agents)
@@ -180,14 +180,14 @@ async fn fail(
         FailureMode::Warm => all.iter().partition(|member| **member == before.leader),
         FailureMode::Cold => (all.clone(), all.clone()),
     };
-    let links = agents.links();
-    let moved = dead.iter().map(|member| links.are_open_with(*member)).sum();
+    let shared_connections = agents.shared_connections();
+    let moved = dead.iter().map(|member| shared_connections.are_open_with(*member)).sum();
     let expected = ExpectedState {
         nodes: size.nodes,
         active: size.active,
-        opened: links.opened(),
+        opened: shared_connections.opened(),
         moved,
-        sent_bytes: links.sent_bytes(),
+        sent_bytes: shared_connections.sent_bytes(),
     };
     let used_before = ServersUsage::of(cluster, &all);
     run.progress.print(match mode {
@@ -213,7 +213,7 @@ async fn fail(
     let reads: Vec<_> = reads.collect();
     let mut observer = RecoveryObserver::new(cluster, agents, expected, &alive, killed);
     let times = observer.until_complete(&probes).await?;
-    let sent_bytes = links.sent_bytes() - expected.sent_bytes;
+    let sent_bytes = shared_connections.sent_bytes() - expected.sent_bytes;
     let (mut wrong, plots) = observer.end();
     let used = ServersUsage::of(cluster, &alive);
     run.progress.print("all is known again; looking at what it is");
@@ -225,8 +225,8 @@ async fn fail(
         first_answer_s = first_answer_s.into_iter().chain(compared.first_s).reduce(f64::max);
         wrong.extend(compared.wrong);
     }
-    let opened = links.opened() - expected.opened;
-    let tasks = links.tasks();
+    let opened = shared_connections.opened() - expected.opened;
+    let tasks = shared_connections.tasks();
     let (started_again, ended) = (tasks.0 - before.tasks.0, tasks.1 - before.tasks.1);
     if started_again != u64::from(probed.placed) || ended != 0 {
         wrong.push(format!(

@@ -135,7 +135,7 @@ impl<'a> RecoveryObserver<'a> {
                 return Ok(RecoveryTimes { elected_s, reconnected_s, confirmed_s, complete_s, placed_s });
             }
             if self.since.elapsed() > COMPLETE_MAX {
-                let open = self.agents.links().are_open();
+                let open = self.agents.shared_connections().are_open();
                 let message = format!(
                     "after {COMPLETE_MAX:?}, {open} of {} agents have a session; all had one, all confirmed, all running, a probe \
                      placed: {found:?}",
@@ -173,9 +173,9 @@ impl<'a> RecoveryObserver<'a> {
         self.points.confirmed.push((self.now_s(), confirmed));
         let is_said = status.done && status.nodes == u64::from(self.expected.nodes);
         let is_open = self.are_all_open();
-        let is_early = self.agents.links().opened() == self.expected.opened && !is_open;
+        let is_early = self.agents.shared_connections().opened() == self.expected.opened && !is_open;
         if is_said && is_early && self.wrong.is_empty() {
-            let open = self.agents.links().are_open();
+            let open = self.agents.shared_connections().are_open();
             self.wrong.push(format!(
                 "the new leader said that all nodes had confirmed, when {open} of {} agents had a session",
                 self.expected.nodes
@@ -186,9 +186,9 @@ impl<'a> RecoveryObserver<'a> {
 
     /// Whether all agents have a session, those of dead servers another one: some may not have noticed yet.
     fn are_all_open(&self) -> bool {
-        let links = self.agents.links();
-        let moved = links.opened() - self.expected.opened;
-        moved >= u64::from(self.expected.moved) && links.are_open() == self.expected.nodes
+        let shared_connections = self.agents.shared_connections();
+        let moved = shared_connections.opened() - self.expected.opened;
+        moved >= u64::from(self.expected.moved) && shared_connections.are_open() == self.expected.nodes
     }
 
     async fn are_all_running(&mut self, leader: usize) -> bool {
@@ -239,12 +239,14 @@ impl<'a> RecoveryObserver<'a> {
         if !calls.is_multiple_of(*every) {
             return;
         }
-        let (now_s, links) = (self.now_s(), self.agents.links());
+        let (now_s, shared_connections) = (self.now_s(), self.agents.shared_connections());
         let rss = self.servers.iter().filter_map(|server| self.cluster.process_of(server.member));
         let rss_bytes = rss.filter_map(|child| usage(child.pid())).map(|used| used.rss_bytes).max();
         let points = &mut self.points;
-        points.sessions.push((now_s, f64::from(links.are_open())));
-        points.sent_mb.push((now_s, (links.sent_bytes() - self.expected.sent_bytes) as f64 / 1e6));
+        points.sessions.push((now_s, f64::from(shared_connections.are_open())));
+        points
+            .sent_mb
+            .push((now_s, (shared_connections.sent_bytes() - self.expected.sent_bytes) as f64 / 1e6));
         points.rss_mb.push((now_s, rss_bytes.unwrap_or_default() as f64 / 1e6));
         if points.sessions.len() > POINTS_MAX {
             points.every *= 2;

@@ -15,7 +15,7 @@ use crate::run::{
 /// Between two polls.
 const POLL_EVERY: Duration = Duration::from_millis(50);
 /// More than when it was idle that counts as given back: what allocators keep.
-pub(super) const KEPT_BYTES_MAX: u64 = 64 << 20;
+pub(super) const RETAINED_BYTES_MAX: u64 = 64 << 20;
 
 /// Samples of the server's memory.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl MemorySeries {
         let begun = Instant::now();
         while begun.elapsed() < at_most {
             self.sample(cluster)?;
-            if self.left_bytes() <= KEPT_BYTES_MAX {
+            if self.left_bytes() <= RETAINED_BYTES_MAX {
                 return Ok(Some(begun.elapsed().as_secs_f64()));
             }
             sleep(POLL_EVERY).await;

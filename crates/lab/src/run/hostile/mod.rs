@@ -81,7 +81,7 @@ fn run(run: &Run<'_>) -> Result<RunOutcome, RunError> {
         let figures = on_cluster(
             run,
             &cluster_params,
-            async |cluster| suffer(run, attack, cluster).await,
+            async |cluster| run_attack(run, attack, cluster).await,
             async |_| Ok(()),
         );
         match figures {
@@ -107,7 +107,7 @@ fn nodes() -> NodesParams {
 }
 
 /// One attack from its preparation to the time when all should be as before.
-async fn suffer(run: &Run<'_>, attack: Attack, cluster: &mut Cluster) -> Result<AttackFigures, RunError> {
+async fn run_attack(run: &Run<'_>, attack: Attack, cluster: &mut Cluster) -> Result<AttackFigures, RunError> {
     let seconds = |param| Duration::from_secs(run.params.count(param));
     let (warm_up, lasts, given_back) =
         (seconds("warm-up-seconds"), seconds("seconds"), seconds("given-back-seconds"));

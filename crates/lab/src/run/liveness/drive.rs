@@ -58,13 +58,16 @@ pub(super) async fn drive(
     cluster.until_nodes_are_ready(size.nodes).await?;
     run.progress.print("starting what is to run");
     fill(run, cluster, size).await?;
-    for (links, nodes) in [
+    for (shared_connections, nodes) in [
         (groups.silent(), size.silent()),
         (groups.silent_in_election(), size.silent_in_election()),
         (groups.vanishing(), size.vanishing()),
     ] {
-        if running(links) < nodes.len() as u64 {
-            let reason = format!("nodes {nodes:?} run {} allocations: too few to lose any", running(links));
+        if running(shared_connections) < nodes.len() as u64 {
+            let reason = format!(
+                "nodes {nodes:?} run {} allocations: too few to lose any",
+                running(shared_connections)
+            );
             return Err(RunError::Incomplete(reason));
         }
     }

@@ -16,7 +16,7 @@ const RETRY_EVERY: Duration = Duration::from_millis(100);
 
 /// Polls until this is dropped.
 pub(super) struct LeaderWatcher {
-    named: Arc<Mutex<LeaderReports>>,
+    reports: Arc<Mutex<LeaderReports>>,
     work: JoinHandle<()>,
 }
 
@@ -30,24 +30,24 @@ struct LeaderReports {
 }
 
 impl LeaderReports {
-    fn note(&mut self, named: Option<String>) {
-        if self.last.as_ref().is_some_and(|last| last.is_some() && *last != named) {
+    fn note(&mut self, reports: Option<String>) {
+        if self.last.as_ref().is_some_and(|last| last.is_some() && *last != reports) {
             self.changes += 1;
         }
-        self.last = Some(named);
+        self.last = Some(reports);
     }
 }
 
 impl LeaderWatcher {
     /// Begins to poll a server.
     pub fn start(target: &Target) -> Self {
-        let named = Arc::new(Mutex::new(LeaderReports::default()));
-        Self { work: tokio::spawn(request(target.clone(), named.clone())), named }
+        let reports = Arc::new(Mutex::new(LeaderReports::default()));
+        Self { work: tokio::spawn(request(target.clone(), reports.clone())), reports }
     }
 
     /// How often the leader has changed, or was none, since this began.
     pub fn changes(&self) -> u32 {
-        self.named.lock().unwrap_or_else(PoisonError::into_inner).changes
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner).changes
     }
 }
 
@@ -57,7 +57,7 @@ impl Drop for LeaderWatcher {
     }
 }
 
-async fn request(target: Target, named: Arc<Mutex<LeaderReports>>) {
+async fn request(target: Target, reports: Arc<Mutex<LeaderReports>>) {
     let mut connection: Option<Connection> = None;
     loop {
         if connection.is_none() {
@@ -70,7 +70,7 @@ async fn request(target: Target, named: Arc<Mutex<LeaderReports>>) {
         // A server that does not answer says nothing of who leads.
         if let Some(reply) = reply {
             let leader = reply.status.is_success().then(|| reply.text());
-            named.lock().unwrap_or_else(PoisonError::into_inner).note(leader);
+            reports.lock().unwrap_or_else(PoisonError::into_inner).note(leader);
         }
         sleep(RETRY_EVERY).await;
     }
@@ -83,9 +83,9 @@ mod tests {
     #[test]
     fn a_leader_that_is_gone_for_a_while_has_changed() {
         let changes = |answers: &[Option<&str>]| {
-            let mut named = LeaderReports::default();
-            answers.iter().for_each(|answer| named.note(answer.map(str::to_owned)));
-            named.changes
+            let mut reports = LeaderReports::default();
+            answers.iter().for_each(|answer| reports.note(answer.map(str::to_owned)));
+            reports.changes
         };
         assert_eq!(changes(&[Some("a"), Some("a")]), 0);
         assert_eq!(changes(&[None, Some("a"), Some("b")]), 1);

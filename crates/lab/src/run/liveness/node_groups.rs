@@ -120,28 +120,28 @@ impl NodeGroups {
 
     /// Of those that fall silent first.
     pub fn silent(&self) -> &SharedConnections {
-        self.silent.links()
+        self.silent.shared_connections()
     }
 
     /// Of those that fall silent just before an election.
     pub fn silent_in_election(&self) -> &SharedConnections {
-        self.silent_in_election.links()
+        self.silent_in_election.shared_connections()
     }
 
     /// Of those that vanish and come back.
     pub fn vanishing(&self) -> &SharedConnections {
-        self.vanishing.links()
+        self.vanishing.shared_connections()
     }
 
     /// How many tasks run on the nodes that are neither silent for good nor away.
     pub fn running(&self) -> u64 {
-        [self.vanishing(), self.well.links()].into_iter().map(running).sum()
+        [self.vanishing(), self.well.shared_connections()].into_iter().map(running).sum()
     }
 }
 
 /// How many tasks run on some nodes.
-pub(super) fn running(links: &SharedConnections) -> u64 {
-    let (started, ended) = links.tasks();
+pub(super) fn running(shared_connections: &SharedConnections) -> u64 {
+    let (started, ended) = shared_connections.tasks();
     started.saturating_sub(ended)
 }
 

@@ -69,7 +69,7 @@ impl StatusReports {
         nodes.into_iter().all(|node| last.get(&node).is_some_and(|is_ready| *is_ready))
     }
 
-    /// The numbers of nodes that were reported down without an excuse, each once.
+    /// The numbers of nodes that were reported down outside their silent periods, each once.
     pub fn falsely_down(&self, silent_periods: &[SilentPeriod]) -> Vec<u32> {
         let down = self.0.iter().filter(|report| !report.is_ready);
         let falsely = down.filter(|report| !silent_periods.iter().any(|period| period.is_for(report)));

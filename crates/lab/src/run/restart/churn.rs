@@ -187,7 +187,7 @@ impl ChangeClient {
             WriteResult::Unanswered => ledger.unanswered += 1,
             WriteResult::Waiting => {
                 ledger.unanswered += 1;
-                ledger.job_states.forget(&id);
+                ledger.job_states.stop_checking(&id);
                 self.jobs.swap_remove(at);
             }
         }

@@ -91,7 +91,7 @@ impl JobStates {
     }
 
     /// The job's last write may have been applied at any time or never: the job is no longer checked.
-    pub fn forget(&mut self, id: &str) {
+    pub fn stop_checking(&mut self, id: &str) {
         self.jobs.remove(id);
     }
 

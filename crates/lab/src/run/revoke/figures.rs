@@ -101,8 +101,8 @@ impl RevokeFigures {
         failures
     }
 
-    fn times_s(&self, way: OpenRequest) -> Vec<f64> {
-        let of_way = self.ended.iter().filter(|ended| ended.way == way);
+    fn times_s(&self, kind: OpenRequest) -> Vec<f64> {
+        let of_way = self.ended.iter().filter(|ended| ended.kind == kind);
         let mut times_s: Vec<f64> =
             of_way.map(|ended| ended.at.saturating_duration_since(self.begun).as_secs_f64()).collect();
         times_s.sort_unstable_by(f64::total_cmp);
@@ -128,7 +128,7 @@ mod tests {
     fn whatever_outlives_its_token_fails_the_run() {
         let begun = Instant::now();
         let ended =
-            |way, ms| EndedRequest { way, at: begun + Duration::from_millis(ms), was_answered: false };
+            |kind, ms| EndedRequest { kind, at: begun + Duration::from_millis(ms), was_answered: false };
         let all = vec![
             ended(OpenRequest::Stream, 30),
             ended(OpenRequest::Stream, 50),

@@ -48,18 +48,18 @@ pub(super) async fn cut_off(run: &Run<'_>, cluster: &Cluster, nodes: u32) -> Res
     let ids = listed.iter().filter_map(|node| node["ID"].as_str()).step_by(2);
     let mut cut_off = RevokedNodes::default();
     for id in ids {
-        let open = simulated.links().are_open();
+        let open = simulated.shared_connections().are_open();
         let begun = Instant::now();
         connection.write(Method::PUT, &format!("/v1/node/{id}/revoke"), Bytes::new()).await?;
         cut_off.nodes += 1;
-        while simulated.links().are_open() >= open && begun.elapsed() < CUT_MAX {
+        while simulated.shared_connections().are_open() >= open && begun.elapsed() < CUT_MAX {
             tokio::time::sleep(POLL_EVERY).await;
         }
-        if simulated.links().are_open() < open {
+        if simulated.shared_connections().are_open() < open {
             cut_off.times_s.push(begun.elapsed().as_secs_f64());
         }
     }
     cut_off.times_s.sort_unstable_by(f64::total_cmp);
-    cut_off.left_open = simulated.links().are_open();
+    cut_off.left_open = simulated.shared_connections().are_open();
     Ok(cut_off)
 }

@@ -35,7 +35,7 @@ pub(super) enum OpenRequest {
 /// A client waits no more.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EndedRequest {
-    pub way: OpenRequest,
+    pub kind: OpenRequest,
     pub at: Instant,
     /// It was answered as if the token were still valid.
     pub was_answered: bool,
@@ -49,8 +49,8 @@ pub(super) struct OpenRequests {
 
 impl OpenRequests {
     /// Opens so many more; all requests are sent when this returns.
-    pub async fn open(&mut self, target: &Target, way: OpenRequest, count: u32) -> Result<(), RunError> {
-        let (opened_sender, mut on_open) = mpsc::unbounded_channel();
+    pub async fn open(&mut self, target: &Target, kind: OpenRequest, count: u32) -> Result<(), RunError> {
+        let (opened_sender, mut opened) = mpsc::unbounded_channel();
         let opening = Arc::new(Semaphore::new(OPENING_MAX));
         for _ in 0..count {
             let (target, opened_sender, opening) = (target.clone(), opened_sender.clone(), opening.clone());
@@ -60,19 +60,19 @@ impl OpenRequests {
                     drop(turn);
                     let _ = opened_sender.send(Ok(()));
                 };
-                let waited = match way {
+                let waited = match kind {
                     OpenRequest::Stream => stream(&target, on_open).await,
                     OpenRequest::Read => read(&target, on_open).await,
                 };
                 if let Err(error) = &waited {
                     let _ = opened_sender.send(Err(error.to_string()));
                 }
-                EndedRequest { way, at: Instant::now(), was_answered: waited.unwrap_or(true) }
+                EndedRequest { kind, at: Instant::now(), was_answered: waited.unwrap_or(true) }
             });
         }
         let failed = |reason: String| RunError::Http { doing: "wait for a change".to_owned(), reason };
         for open in 0..count {
-            let one = timeout(OPEN_MAX, on_open.recv()).await;
+            let one = timeout(OPEN_MAX, opened.recv()).await;
             let one = one.map_err(|_| failed(format!("{open} of {count} have asked after {OPEN_MAX:?}")))?;
             one.unwrap_or_else(|| Err("it has ended".to_owned())).map_err(failed)?;
         }

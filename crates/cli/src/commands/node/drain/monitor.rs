@@ -12,7 +12,7 @@ use crate::{
 
 /// Prints what happens until the drain is complete or cancelled. Retries while the server does not answer for a moment.
 pub async fn follow(remote: &Remote, id: &str) -> Result<(), Failure> {
-    let remote = remote.noting();
+    let remote = remote.recording_reads();
     let (mut progress, mut outage) = (DrainProgress::default(), ServerOutage::default());
     loop {
         let update = async {

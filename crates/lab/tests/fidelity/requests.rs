@@ -1,4 +1,4 @@
-//! What people ask of tasks, by way of the server.
+//! Requests about tasks through the server.
 
 use berth_api::agent::{
     AgentQuery, AllocStatus, ExecStart, GetAllocUsage, RestartTasks, SignalTasks, TaskEventKind,
