@@ -147,7 +147,7 @@ impl KnownPeers {
         let member = |(id, name): (u64, String)| {
             let stranger = self.strangers.remove(&id);
             let certificate = self.members.remove(&id).and_then(|member| member.certificate).or(stranger);
-            (id, MemberCertificate { name, certificate: certificate })
+            (id, MemberCertificate { name, certificate })
         };
         self.members = members.into_iter().map(member).collect();
     }
