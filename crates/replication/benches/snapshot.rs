@@ -193,7 +193,7 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-fn send_message(what: &str, sorted: &[Duration]) {
+fn tell(what: &str, sorted: &[Duration]) {
     let at = |part: f64| sorted[((sorted.len() - 1) as f64 * part) as usize].as_secs_f64() * 1e3;
     println!(
         "{what}: {} of them, p50 {:.2} ms, p99 {:.2} ms, p99.9 {:.2} ms, longest {:.2} ms",
