@@ -184,7 +184,15 @@ mod tests {
         let (lock, _) = DirLock::new(Box::new(()));
         let keep_from = Arc::new(AtomicU64::new(0));
         let counters = Arc::new(Counters::default());
-        Arc::new(Snapshots::new(disk, dir, &LoadedState::default(), keep_from, counters, space, Arc::new(lock)))
+        Arc::new(Snapshots::new(
+            disk,
+            dir,
+            &LoadedState::default(),
+            keep_from,
+            counters,
+            space,
+            Arc::new(lock),
+        ))
     }
 
     fn meta(index: u64) -> SnapshotCoverage {
