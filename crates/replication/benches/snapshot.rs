@@ -61,8 +61,8 @@ async fn measure(parent: &Path, allocs: u64) {
     });
     let busy = log.write_while(|| !writing.is_finished()).await;
     let took = writing.await.expect("no panic");
-    report("writes without a snapshot", &quiet);
-    report("writes beside a snapshot", &busy);
+    tell("writes without a snapshot", &quiet);
+    tell("writes beside a snapshot", &busy);
     let bytes = newest(dir.path());
     println!("snapshot: {:.1} MiB, written and read back in {:.2} s", mib(bytes), took.as_secs_f64());
     log.replication.shutdown().await.expect("the log ends in order");
@@ -193,7 +193,7 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-fn report(what: &str, sorted: &[Duration]) {
+fn tell(what: &str, sorted: &[Duration]) {
     let at = |part: f64| sorted[((sorted.len() - 1) as f64 * part) as usize].as_secs_f64() * 1e3;
     println!(
         "{what}: {} of them, p50 {:.2} ms, p99 {:.2} ms, p99.9 {:.2} ms, longest {:.2} ms",

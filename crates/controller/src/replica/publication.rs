@@ -465,7 +465,7 @@ mod tests {
     use berth_model::{
         EvalId, JobKey, Timestamp,
         alloc::{AllocEnd, ClientStatus, Placement},
-        command::{Collect, Command, PlanRecord, RegisterJob, UnpublishedEntry as Logged},
+        command::{Collect, Command, Entry as Logged, PlanRecord, RegisterJob},
         job::{Group, Job, JobType, Task},
         node::{Node, NodeStatus},
         observed::ObservedAlloc,

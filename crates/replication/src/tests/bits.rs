@@ -4,7 +4,7 @@ use openraft::entry::RaftEntry;
 
 use super::support;
 use crate::{
-    log::for_tests::{Marks, Scanned, encode, scan},
+    log::for_tests::{Marks, ScannedSegment, encode, scan},
     types::{LogEntry, Payload, Proposal, log_id},
 };
 
@@ -33,7 +33,7 @@ fn segment_of(records: u64) -> (Vec<u8>, Vec<usize>) {
     (bytes, starts)
 }
 
-fn count(scanned: &Scanned) -> u64 {
+fn count(scanned: &ScannedSegment) -> u64 {
     scanned.records.len() as u64
 }
 

@@ -14,7 +14,7 @@ use crate::{
     log::{self, LogStore, OpenLog},
     metrics::Counters,
     observer::Alarm,
-    open::{self, RecoveredLog},
+    open::{self, RecoveredServer},
     runtime::Tokio,
     space::Space,
     types::{LogEntry, LogId, Payload, Proposal, Vote, log_id},
@@ -27,7 +27,7 @@ const KEPT: [u64; 4] = [3, 30, 60, RECORDS - 3];
 
 impl Server {
     /// The log without consensus.
-    pub(super) fn open_log(&self) -> Result<RecoveredLog<Tokio>, OpenError> {
+    pub(super) fn open_log(&self) -> Result<RecoveredServer<Tokio>, OpenError> {
         let observer = Arc::new(support::Recorder::default());
         let alarm = Arc::new(Alarm::new(observer.clone()));
         let disk: Arc<MemoryDisk> = Arc::clone(&self.disk);
@@ -93,7 +93,7 @@ async fn a_power_cut_at_any_step_of_a_cut_is_no_damage() {
 }
 
 /// What was kept is there as it was written, and another leader's records follow it.
-async fn goes_on(server: &Server, found: &mut RecoveredLog<Tokio>, last: LogId) {
+async fn goes_on(server: &Server, found: &mut RecoveredServer<Tokio>, last: LogId) {
     append(&mut found.log.store, 2, last.index() + 1..last.index() + 20).await;
     let entries = found.log.store.try_get_log_entries(..).await.unwrap();
     let names: Vec<LogId> = entries.iter().map(|entry| entry.log_id).collect();

@@ -168,7 +168,7 @@ mod tests {
         Peer,
         disk::{DirLock, Disk, memory::MemoryDisk},
         metrics::Counters,
-        snapshot::{Loaded, PREAMBLE_BYTES, SnapshotCoverage},
+        snapshot::{LoadedState, PREAMBLE_BYTES, SnapshotCoverage},
         space::Space,
         types::{Membership, StoredMembership, log_id},
     };
@@ -184,7 +184,15 @@ mod tests {
         let (lock, _) = DirLock::new(Box::new(()));
         let keep_from = Arc::new(AtomicU64::new(0));
         let counters = Arc::new(Counters::default());
-        Arc::new(Snapshots::new(disk, dir, &Loaded::default(), keep_from, counters, space, Arc::new(lock)))
+        Arc::new(Snapshots::new(
+            disk,
+            dir,
+            &LoadedState::default(),
+            keep_from,
+            counters,
+            space,
+            Arc::new(lock),
+        ))
     }
 
     fn meta(index: u64) -> SnapshotCoverage {

@@ -30,8 +30,8 @@ fn bytes(hex: &str) -> Bytes {
     digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
 }
 
-fn vote() -> Vote {
-    Vote { term: 7, server: 2, granted: true }
+fn vote() -> WireVote {
+    WireVote { term: 7, server: 2, granted: true }
 }
 
 const LAST: RecordName = RecordName { term: 6, index: 300 };
@@ -94,7 +94,7 @@ fn messages() -> Vec<(&'static str, Vec<u8>, Reader)> {
     let higher = AppendReply { matching: None, conflict: None, higher: Some(vote()) };
     let conflict = AppendReply { matching: None, conflict: Some(LAST), higher: None };
     let logs = TransferReply { votes: None, logs: Some((Some(LAST), None)) };
-    let votes = TransferReply { votes: Some((vote(), Vote { term: 8, ..vote() })), logs: None };
+    let votes = TransferReply { votes: Some((vote(), WireVote { term: 8, ..vote() })), logs: None };
     vec![
         ("append", appended, read_append),
         ("appended", encode(&matching), read::<AppendReply>),
