@@ -4,7 +4,7 @@ mod e2e;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::TcpStream,
     path::Path,
     time::{Duration, Instant},
@@ -17,13 +17,17 @@ use serde_json::{Value, json};
 const DASHBOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/grafana-dashboard.json");
 
 fn text(dev: &Dev, target: &str) -> String {
+    try_text(dev, target).expect("it answers with text")
+}
+
+fn try_text(dev: &Dev, target: &str) -> io::Result<String> {
     let address = dev.address.trim_start_matches("http://");
-    let mut stream = TcpStream::connect(address).expect("it listens");
+    let mut stream = TcpStream::connect(address)?;
     let request = format!("GET {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("it reads");
+    stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers with text");
-    answer
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }
 
 /// The names of what can be queried, those of the parts of histograms included.
@@ -239,8 +243,9 @@ async fn every_metric_moves() {
     last.set_read_timeout(Some(Duration::from_secs(10))).expect("a time");
     let _ = last.read_to_end(&mut Vec::new());
     drop(too_many);
+    // Until the server hears that the many are gone it refuses this connection as well.
+    eventually("connections are accepted again", async || try_text(&dev, "/v1/regions").ok()).await;
     seen.until_moved(&dev, &["berth_http_connections_refused_total"]).await;
-    // The server may be about to hear that the many are gone, and refuse this connection as well.
     eventually("requests are limited", async || {
         let mut often = ask(&dev, "/v1/regions", 3_000);
         often.set_read_timeout(Some(Duration::from_secs(2))).expect("a time");

@@ -16,7 +16,7 @@ use berth_model::{
     node::{Node, NodeStatus},
     quota::Usage,
     resources::Resources,
-    store::{AllocRow, JobRow, JobStatus, LiveTotals, NodeEligibility, Store},
+    store::{AllocRow, JobRow, JobStatus, LiveTotals, SchedulingEligibility, Store},
 };
 use proptest::prelude::*;
 use support::{World, end, job, key, node, place, restored};
@@ -352,10 +352,10 @@ fn check_tallies(store: &Store) {
     assert_eq!(store.evals().blocked_since(), blocked);
     for status in NodeStatus::ALL {
         let with = |scheduling| store.nodes().with_state(status, scheduling);
-        let all: usize = NodeEligibility::ALL.map(with).iter().sum();
+        let all: usize = SchedulingEligibility::ALL.map(with).iter().sum();
         assert_eq!(all, store.nodes().iter().filter(|(_, row)| row.status == status).count(), "{status:?}");
         let eligible = store.nodes().iter().filter(|(_, row)| row.status == status && row.eligible);
-        assert_eq!(with(NodeEligibility::Eligible), eligible.count(), "{status:?}");
+        assert_eq!(with(SchedulingEligibility::Eligible), eligible.count(), "{status:?}");
     }
     let mut heard = LiveTotals::default();
     for (_, row) in store.nodes().iter().filter(|(_, row)| !row.status.is_silent()) {

@@ -35,7 +35,7 @@ pub use keyring::Keyring;
 pub use launches::Launch;
 pub use namespaces::{NamespaceRow, NamespaceSlot, Namespaces};
 pub use node_pools::{NodePoolRow, NodePools};
-pub use nodes::{LiveTotals, NodeDetail, NodeEligibility, NodeRow, NodeSlot, Nodes};
+pub use nodes::{LiveTotals, NodeDetail, NodeRow, NodeSlot, Nodes, SchedulingEligibility};
 pub use page_tree::PageTree;
 pub use quotas::{QuotaRow, Quotas};
 pub use reachability::Reachability;

@@ -69,7 +69,7 @@ impl NodeRow {
 
 /// Whether new work may be placed on a node, as operators have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodeEligibility {
+pub enum SchedulingEligibility {
     /// New work may be placed.
     Eligible,
     /// No new work; what runs stays.
@@ -78,7 +78,7 @@ pub enum NodeEligibility {
     Draining,
 }
 
-impl NodeEligibility {
+impl SchedulingEligibility {
     /// All of them, in the order of their numbers.
     pub const ALL: [Self; 3] = [Self::Eligible, Self::Ineligible, Self::Draining];
 
@@ -204,8 +204,8 @@ pub struct Nodes {
     /// A ring of the slots that changed, in order; `changes_end` counts all changes ever.
     changes: PageTree<u32>,
     changes_end: u64,
-    /// By status and [`NodeEligibility`], of those that can be seen.
-    by_state: Tally<{ NodeStatus::ALL.len() * NodeEligibility::ALL.len() }>,
+    /// By status and [`SchedulingEligibility`], of those that can be seen.
+    by_state: Tally<{ NodeStatus::ALL.len() * SchedulingEligibility::ALL.len() }>,
     live_totals: LiveTotals,
     by_pool: NamedTally,
     digest: TableDigest,
@@ -220,15 +220,15 @@ fn pool<'d>(row: &NodeRow, detail: &'d NodeDetail) -> Option<&'d str> {
 /// Where a node is counted; none for one that was purged.
 fn counted(row: &NodeRow, detail: &NodeDetail) -> Option<usize> {
     let scheduling = match (detail.draining(), row.eligible) {
-        (Some(_), _) => NodeEligibility::Draining,
-        (None, true) => NodeEligibility::Eligible,
-        (None, false) => NodeEligibility::Ineligible,
+        (Some(_), _) => SchedulingEligibility::Draining,
+        (None, true) => SchedulingEligibility::Eligible,
+        (None, false) => SchedulingEligibility::Ineligible,
     };
     (!row.purged).then(|| place_of(row.status, scheduling))
 }
 
-fn place_of(status: NodeStatus, scheduling: NodeEligibility) -> usize {
-    status as usize * NodeEligibility::ALL.len() + scheduling as usize
+fn place_of(status: NodeStatus, scheduling: SchedulingEligibility) -> usize {
+    status as usize * SchedulingEligibility::ALL.len() + scheduling as usize
 }
 
 impl Nodes {
@@ -243,7 +243,7 @@ impl Nodes {
     }
 
     /// How many are in a state.
-    pub fn with_state(&self, status: NodeStatus, scheduling: NodeEligibility) -> usize {
+    pub fn with_state(&self, status: NodeStatus, scheduling: SchedulingEligibility) -> usize {
         self.by_state.of(place_of(status, scheduling))
     }
 

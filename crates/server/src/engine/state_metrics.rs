@@ -7,7 +7,7 @@ use berth_model::{
     eval::EvalStatus,
     node::NodeStatus,
     resources::ResourceSums,
-    store::{JobStatus, LiveTotals, NodeEligibility, Store},
+    store::{JobStatus, LiveTotals, SchedulingEligibility, Store},
 };
 
 use crate::shared::{Measured, Metric, View};
@@ -129,7 +129,8 @@ fn deployments(store: &Store) -> Metric {
 }
 
 fn nodes_by_state(store: &Store) -> Metric {
-    let states = NodeStatus::ALL.into_iter().flat_map(|status| NodeEligibility::ALL.map(|of| (status, of)));
+    let states =
+        NodeStatus::ALL.into_iter().flat_map(|status| SchedulingEligibility::ALL.map(|of| (status, of)));
     let samples = states.map(|(status, scheduling)| {
         let labels =
             vec![("status", status.as_str().to_owned()), ("scheduling", scheduling.as_str().to_owned())];

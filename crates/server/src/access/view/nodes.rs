@@ -7,7 +7,7 @@ use berth_model::{
     job::Job,
     node::{NODE_POOL_ALL, NODE_POOL_DEFAULT, NodeStatus},
     node_pool::is_built_in_pool,
-    store::{AllocSlot, JobRow, NodeDetail, NodeEligibility, NodePoolRow, NodeRow, NodeSlot},
+    store::{AllocSlot, JobRow, NodeDetail, NodePoolRow, NodeRow, NodeSlot, SchedulingEligibility},
 };
 
 use super::CallerView;
@@ -86,7 +86,9 @@ impl CallerView {
     pub fn nodes_up(&self) -> usize {
         let (nodes, statuses) =
             (self.view.store.nodes(), NodeStatus::ALL.iter().filter(|at| !at.is_silent()));
-        statuses.flat_map(|at| NodeEligibility::ALL.map(|scheduling| nodes.with_state(*at, scheduling))).sum()
+        statuses
+            .flat_map(|at| SchedulingEligibility::ALL.map(|scheduling| nodes.with_state(*at, scheduling)))
+            .sum()
     }
 
     /// Where any node last changed.
