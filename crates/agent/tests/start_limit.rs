@@ -19,9 +19,13 @@ use common::eventually;
 use serde_json::json;
 use world::{World, run_without_ports, shell, task};
 
-/// Does nothing as long as a file beside it is there, and then fails.
+/// A runtime without containers that makes none: that takes as long as a file beside it is there, and then fails.
 const HANGS: &str = r#"#!/bin/sh
-case "$*" in *--version*) echo "it hangs 1.0"; exit 0;; esac
+case "$*" in
+*--version*) echo "it hangs 1.0"; exit 0;;
+*" list") exit 0;;
+*" state berth-no-such-container") exit 1;;
+esac
 : > "${0%/*}/called-$$"
 while [ -e "${0%/*}/hang" ]; do sleep 0.1; done
 exit 1

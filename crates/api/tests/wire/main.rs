@@ -15,11 +15,12 @@ use berth_api::agent::{
     TaskApiPart, Up, UpFrame, Update, VariableContent, VariableQuery, VariableResult, VariablesWatched,
     WatchVariables, Welcome, WelcomeMode, decode_frame, encode_frame,
 };
-use bytes::BytesMut;
+use bytes::{BufMut, BytesMut};
 use expect_test::{ExpectFile, expect_file};
 use prost::Message;
 
-/// The frames have these bytes, one after the other, and they are read as these frames.
+/// The frames have these bytes, one after the other, before their checksums, and they are read as these frames with and without: peers
+/// from before there were checksums send none.
 fn check<M: Message + Default + PartialEq + std::fmt::Debug>(
     frames: impl Iterator<Item = M>,
     expected: &ExpectFile,
@@ -27,12 +28,16 @@ fn check<M: Message + Default + PartialEq + std::fmt::Debug>(
     let mut hex = String::new();
     for frame in frames {
         let mut bytes = BytesMut::new();
-        encode_frame(&frame, &mut bytes);
+        bytes.put_u32(u32::try_from(frame.encoded_len()).expect("it is short"));
+        bytes.extend_from_slice(&frame.encode_to_vec());
         for line in bytes.chunks(32) {
             line.iter().for_each(|byte| write!(hex, "{byte:02x}").expect("written"));
             hex.push('\n');
         }
         let read = decode_frame::<M>(&mut bytes, FRAME_BYTES_MAX).expect("a frame");
+        assert_eq!(read.as_ref(), Some(&frame));
+        encode_frame(&frame, &mut bytes);
+        let read = decode_frame::<M>(&mut bytes, FRAME_BYTES_MAX).expect("a frame with a checksum");
         assert_eq!(read.as_ref(), Some(&frame));
     }
     expected.assert_eq(&hex);

@@ -1,10 +1,12 @@
 //! The OCI runtime of the host: where it is, and whether it is one.
 
+use std::env;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use nix::unistd::Uid;
+use nix::unistd::{Uid, mkdtemp};
 
 use crate::program::{self, ProgramOutput};
 
@@ -44,16 +46,27 @@ pub(super) fn check(runtime: &str) -> Result<String, String> {
     if !version.status.success() {
         return Err(failed(runtime, "--version", &version));
     }
-    let list = ask(runtime, &["list"])?;
+    // A state directory of its own: what the host's containers do meanwhile, and what is left of broken ones, changes nothing.
+    let root = mkdtemp(&env::temp_dir().join("berth-runtime-XXXXXX"))
+        .map_err(|error| format!("make a directory to check the OCI runtime in: {error}"))?;
+    let checked = lists_no_containers(runtime, &root);
+    let _ = fs::remove_dir_all(&root);
+    checked.map(|()| first_line(&version.stdout))
+}
+
+/// Refuses what does not list the containers of an empty state directory, or knows one in it.
+fn lists_no_containers(runtime: &str, root: &Path) -> Result<(), String> {
+    let root = root.to_string_lossy();
+    let list = ask(runtime, &["--root", &*root, "list"])?;
     if !list.status.success() {
         return Err(failed(runtime, "list", &list));
     }
-    if ask(runtime, &["state", NO_CONTAINER])?.status.success() {
+    if ask(runtime, &["--root", &*root, "state", NO_CONTAINER])?.status.success() {
         return Err(format!(
             "{runtime} is not an OCI runtime: {runtime} state {NO_CONTAINER} succeeds, and there is no such container"
         ));
     }
-    Ok(first_line(&version.stdout))
+    Ok(())
 }
 
 fn ask(runtime: &str, arguments: &[&str]) -> Result<ProgramOutput, String> {
@@ -72,7 +85,7 @@ fn first_line(text: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, Permissions};
+    use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -95,7 +108,7 @@ mod tests {
     #[test]
     fn what_lists_no_containers_is_no_runtime() {
         let dir = tempfile::tempdir().expect("a directory");
-        let other = r#"[ "$1" = --version ] && exec echo other 1.0; echo "unknown command $1" >&2; exit 2"#;
+        let other = r#"[ "$1" = --version ] && exec echo other 1.0; echo "unknown command $3" >&2; exit 2"#;
         let why = check(&program(dir.path(), other)).expect_err("it is none");
         assert!(why.ends_with("unknown command list"), "{why}");
     }
@@ -103,7 +116,7 @@ mod tests {
     #[test]
     fn what_does_as_runtimes_do_is_one() {
         let dir = tempfile::tempdir().expect("a directory");
-        let runtime = r#"[ "$1" = state ] && exit 1; echo runtime version 1.0"#;
+        let runtime = r#"[ "$3" = state ] && exit 1; echo runtime version 1.0"#;
         assert_eq!(check(&program(dir.path(), runtime)), Ok("runtime version 1.0".to_owned()));
     }
 }
