@@ -172,7 +172,7 @@ test-long-soak: build
 # fail. `PLANTED=word` takes those whose row has the word. The copy is built in a folder of its own.
 PLANTED_RUN = CARGO_TARGET_DIR=$(abspath $(TARGET))/planted $(CARGO) run --locked -p berth-cli --example planted
 
-test-long-planted: export PLANTED_PACKAGES = berth-model berth-jobfile berth-scheduler berth-controller berth-replication berth-lab \
+test-long-planted: export PLANTED_PACKAGES = berth-api berth-model berth-jobfile berth-scheduler berth-controller berth-replication berth-lab \
 	berth-sim
 test-long-planted:
 	$(PLANTED_RUN)
