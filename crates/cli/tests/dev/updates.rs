@@ -54,8 +54,10 @@ fn a_version_that_does_not_become_healthy_is_undone_and_what_ran_runs_on() {
     let status = dev.said(&["deployment", "status", failed["ID"].as_str().expect("an id")]);
     assert!(status.contains("is unhealthy") && status.contains("\n  three\n"), "{status}");
     eventually("two run as before", || running(&dev, "web").len() == 2);
-    let left = good.iter().filter(|alloc| running(&dev, "web").contains(alloc)).count();
-    assert_eq!(left, 1, "one was replaced by the bad version, the other was never touched");
+    let now = running(&dev, "web");
+    let left = good.iter().filter(|alloc| now.contains(alloc)).count();
+    let events = || dev.said(&["job", "status", "-verbose", "web"]);
+    assert_eq!(left, 1, "one was replaced by the bad version, the other was never touched: {}", events());
     let listed = dev.said(&["job", "deployments", "web"]);
     assert!(listed.contains("failed") && listed.contains("successful"), "{listed}");
     assert!(dev.stop());
