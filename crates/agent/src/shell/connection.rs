@@ -1,5 +1,6 @@
 //! The connection to a server: dials, reads and writes frames, dials again.
 
+use std::io;
 use std::time::Duration;
 
 use berth_api::agent::{
@@ -12,7 +13,8 @@ use nix::sys::socket::{setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::credentials::{AgentCredentials, Renewals};
 use super::data_dir::random_number;
@@ -35,6 +37,10 @@ const DIAL_MAX: Duration = Duration::from_secs(5);
 /// must hear the agent before its node is declared lost.
 const UNACKNOWLEDGED_MS_MAX: u32 = 8_000;
 const READ_BUFFER_BYTES: usize = 64 << 10;
+
+/// How long a frame may take that has begun. A length that was damaged on its way announces more than will ever come, and whatever the
+/// server sends disappears in it.
+const FRAME_WITHIN: Duration = Duration::from_secs(30);
 
 /// The ways into a connection. The session's messages overtake what people wait for: pieces of files, answers, output
 /// of commands.
@@ -277,9 +283,11 @@ async fn receive(
     let mut buffer = BytesMut::with_capacity(READ_BUFFER_BYTES);
     let mut decoder = FrameDecoder::default();
     let mut frame_bytes_max = WELCOME_BYTES_MAX;
+    let mut frame_since = None;
     loop {
         match decoder.decode::<DownFrame>(&mut buffer, frame_bytes_max) {
             Ok(Some(frame)) => {
+                frame_since = None;
                 if matches!(frame.message, Some(Down::Welcome(_))) {
                     frame_bytes_max = FRAME_BYTES_MAX;
                 }
@@ -289,16 +297,34 @@ async fn receive(
                     return ConnectionEnd::Dropped;
                 }
             }
-            Ok(None) => match read.read_buf(&mut buffer).await {
-                Ok(0) => return ConnectionEnd::HungUp,
-                Ok(_) => {}
-                Err(error) => {
+            Ok(None) => match read_more(&mut read, &mut buffer, &mut frame_since, FRAME_WITHIN).await {
+                Ok(Ok(0)) => return ConnectionEnd::HungUp,
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => {
                     return berth_tls::explain(&error).map_or(ConnectionEnd::HungUp, ConnectionEnd::Because);
+                }
+                Err(_) => {
+                    return ConnectionEnd::Because("a frame of the server was not complete in time".into());
                 }
             },
             Err(error) => return ConnectionEnd::Because(broken_by(&error, outcome)),
         }
     }
+}
+
+/// Reads on. A frame of which something is there must be complete in time, however slowly its bytes come; between frames there is
+/// no limit.
+async fn read_more(
+    read: &mut (impl AsyncRead + Unpin),
+    buffer: &mut BytesMut,
+    frame_since: &mut Option<Instant>,
+    within: Duration,
+) -> Result<io::Result<usize>, Elapsed> {
+    if buffer.is_empty() {
+        return Ok(read.read_buf(buffer).await);
+    }
+    let since = *frame_since.get_or_insert_with(Instant::now);
+    timeout_at(since + within, read.read_buf(buffer)).await
 }
 
 /// What a frame says that is none. Of who has not let the agent in yet it is the same however often that is dialed.
@@ -360,5 +386,25 @@ mod tests {
         }
         let silent = why(b"").await;
         assert!(silent.contains("hangs up without an answer"), "{silent}");
+    }
+
+    /// What the server sends afterwards would disappear in it, while the agent's own heartbeats keep its node alive.
+    #[tokio::test]
+    async fn a_frame_that_never_becomes_complete_is_read_no_further() {
+        let (mut server, mut read) = tokio::io::duplex(64);
+        let trickle = async {
+            while server.write_all(&[7]).await.is_ok() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let reading = async {
+            let (mut buffer, mut since) = (BytesMut::from(&[0, 0, 4, 0][..]), None);
+            while read_more(&mut read, &mut buffer, &mut since, Duration::from_millis(50)).await.is_ok() {}
+            assert!(buffer.len() > 4, "bytes came all the time");
+        };
+        tokio::select! {
+            () = reading => {}
+            () = trickle => unreachable!("it is read from"),
+        }
     }
 }
