@@ -16,6 +16,7 @@ mod task_share;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use container::CheckedRuntime;
 pub use container::{ContainerConfig, extra_capability};
 pub(crate) use raw_exec::NAME as RAW_EXEC;
 pub use task_share::TaskShare;
@@ -171,6 +172,7 @@ pub struct DriverSwitches {
 pub struct Drivers {
     switches: DriverSwitches,
     containers: ContainerConfig,
+    runtime: CheckedRuntime,
     /// Those that work on every host.
     always: Vec<Arc<dyn Driver>>,
 }
@@ -193,14 +195,15 @@ impl Drivers {
         if switches.raw_exec {
             always.push(Arc::new(raw_exec::RawExecDriver::new()));
         }
-        Self { switches, containers, always }
+        Self { switches, containers, runtime: CheckedRuntime::default(), always }
     }
 
     /// Finds out which drivers work. Blocks: an OCI runtime is run for its version.
     pub fn find(&self) -> WorkingDrivers {
         let DriverSwitches { containers, exec, .. } = self.switches;
         let mut working = WorkingDrivers { drivers: self.always.clone(), lacking: self.turned_off() };
-        let runtime = if containers || exec { self.containers.find_runtime() } else { Err(String::new()) };
+        let runtime =
+            if containers || exec { self.containers.find_runtime(&self.runtime) } else { Err(String::new()) };
         let off = |flag: &str| Err(format!("the agent was started with --{flag}=false"));
         let of_containers = if containers { runtime.clone() } else { off("containers") };
         match of_containers {

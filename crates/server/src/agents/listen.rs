@@ -54,8 +54,6 @@ const SECRETS_READ_MAX: usize = 256;
 /// How long a session waits for its turn: what its agent has said of itself takes room meanwhile, and a refusal is heard, and tried
 /// again soon.
 const BEGIN_WAIT_MAX: Duration = Duration::from_secs(5);
-/// Whose port this is.
-const PORT: OwnPort = OwnPort::Agents;
 /// Waited after a failed accept: file descriptors may have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -283,11 +281,11 @@ async fn serve(
     context: &Arc<ListenContext>,
 ) -> io::Result<()> {
     // It is agents who speak first: until then a connection has no turn, and nobody waits for it.
-    let opening = waiting.unless_evicted(PORT.opening(&stream)).await??;
+    let foreign = waiting.unless_evicted(Foreign::of(&stream, entrance.is_encrypted())).await??;
     waiting.on_input();
-    if let Some(foreign) = Foreign::recognize(&opening, entrance.is_encrypted()) {
+    if let Some(foreign) = foreign {
         slots.refused.log(peer, foreign.reason());
-        waiting.unless_evicted(Box::pin(PORT.answer(foreign, stream))).await?;
+        waiting.unless_evicted(Box::pin(foreign.answer(OwnPort::Agents, stream))).await?;
         return Ok(());
     }
     let turn = match waiting.unless_evicted(context.turn(&stream, peer.ip())).await? {

@@ -1,5 +1,5 @@
-//! What comes to the ports for agents and for servers and is meant for another: a browser, a probe or a client of the HTTP API is told where it is in
-//! words it understands, instead of a connection that ends without any.
+//! What comes to the ports for agents and for servers and is meant for another: a browser, a probe or a client of the HTTP API gets an
+//! answer in HTTP that names the port, instead of a connection that ends without any.
 
 use std::{io, time::Duration};
 
@@ -20,19 +20,12 @@ const WRITE_MAX: Duration = Duration::from_secs(1);
 /// How long the client may take to close the connection, and how much it may send until then.
 const READ_MAX: Duration = Duration::from_secs(1);
 const DRAINED_BYTES_MAX: u64 = 64 << 10;
+
 /// A port that speaks a protocol of Berth's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OwnPort {
     Agents,
     Servers,
-}
-
-/// What a connection to such a port speaks instead of its protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Foreign {
-    Http,
-    /// A TLS handshake where the port has no certificates.
-    Tls,
 }
 
 impl OwnPort {
@@ -43,45 +36,33 @@ impl OwnPort {
             Self::Servers => "the port for servers (--server-addr)",
         }
     }
+}
 
-    /// Waits for the first bytes of a connection, and leaves them to be read. Both protocols begin with the length of a frame, which
-    /// is far below what these bytes are as a number. Fewer bytes than asked for are a connection that trickles, which says nothing
-    /// of its protocol.
+/// What a connection to such a port speaks instead of its protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Foreign {
+    Http,
+    /// A TLS handshake where the port has no certificates.
+    Tls,
+}
+
+impl Foreign {
+    /// Waits for the first bytes of a connection, and leaves them to be read; none where they may be of the port's own protocol. A
+    /// connection of which fewer come at once says nothing of its protocol.
     ///
     /// # Errors
     /// When none come in time, or the other side hangs up.
-    pub async fn opening(self, stream: &TcpStream) -> io::Result<[u8; OPENING_BYTES]> {
+    pub async fn of(stream: &TcpStream, is_encrypted: bool) -> io::Result<Option<Self>> {
         let mut opening = [0; OPENING_BYTES];
         let read = timeout(SILENCE_MAX, stream.peek(&mut opening)).await;
         match read.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "it has sent nothing"))?? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            _ => Ok(opening),
+            _ => Ok(Self::recognize(&opening, is_encrypted)),
         }
     }
 
-    /// Answers in the protocol that was recognized, where there is an answer, and ends the connection.
-    pub async fn answer(self, foreign: Foreign, mut stream: TcpStream) {
-        if foreign == Foreign::Http {
-            let _ = timeout(WRITE_MAX, stream.write_all(self.http_answer().as_bytes())).await;
-            let _ = timeout(READ_MAX, drain(&mut stream)).await;
-        }
-    }
-
-    fn http_answer(self) -> String {
-        let text = format!(
-            "this is {}; the HTTP API is at the address that --http-addr names, port 4646 unless set\n",
-            self.name()
-        );
-        let length = text.len();
-        format!(
-            "{STATUS}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{text}"
-        )
-    }
-}
-
-impl Foreign {
-    /// Recognizes the first bytes of a connection.
-    pub fn recognize(opening: &[u8], is_encrypted: bool) -> Option<Self> {
+    /// Both of our protocols begin with the length of a frame, which is far below what these bytes are as a number.
+    fn recognize(opening: &[u8], is_encrypted: bool) -> Option<Self> {
         match opening {
             b"GET " | b"HEAD" | b"POST" | b"PUT " | b"OPTI" | b"DELE" | b"PATC" => Some(Self::Http),
             [0x16, 0x03, ..] if !is_encrypted => Some(Self::Tls),
@@ -96,6 +77,25 @@ impl Foreign {
             Self::Tls => "it speaks TLS, for which this server has no certificates (--tls-dir)",
         }
     }
+
+    /// Answers in the protocol that was recognized, where there is an answer, and ends the connection.
+    pub async fn answer(self, port: OwnPort, mut stream: TcpStream) {
+        if self == Self::Http {
+            let _ = timeout(WRITE_MAX, stream.write_all(http_answer(port).as_bytes())).await;
+            let _ = timeout(READ_MAX, drain(&mut stream)).await;
+        }
+    }
+}
+
+fn http_answer(port: OwnPort) -> String {
+    let port = port.name();
+    let text = format!(
+        "this is {port}; the HTTP API is at the address that --http-addr names, port 4646 unless set\n"
+    );
+    let length = text.len();
+    format!(
+        "{STATUS}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{text}"
+    )
 }
 
 /// Reads what the client still sends: an answer is lost where its connection is closed with bytes unread.

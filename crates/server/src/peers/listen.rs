@@ -12,8 +12,6 @@ use tokio::{
 use super::PeerCertificates;
 use crate::net::{Foreign, NetStream, OwnPort, PortAcceptor, RefusalLog};
 
-/// Whose port this is.
-const PORT: OwnPort = OwnPort::Servers;
 /// Connections at a time. A server opens one to each other, and a few more while it joins.
 const CONNECTIONS_MAX: usize = 256;
 /// Waited after a failed accept: file descriptors may have run out.
@@ -27,7 +25,8 @@ pub(crate) async fn listen(
     certificates: Arc<PeerCertificates>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let (slots, refusals) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), Arc::new(RefusalLog::new(PORT)));
+    let (slots, refusals) =
+        (Arc::new(Semaphore::new(CONNECTIONS_MAX)), Arc::new(RefusalLog::new(OwnPort::Servers)));
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -72,10 +71,9 @@ async fn enter(
     entrance: &PortAcceptor,
     refusals: &RefusalLog,
 ) -> io::Result<Option<NetStream>> {
-    let opening = PORT.opening(&stream).await?;
-    if let Some(foreign) = Foreign::recognize(&opening, entrance.is_encrypted()) {
+    if let Some(foreign) = Foreign::of(&stream, entrance.is_encrypted()).await? {
         refusals.log(address, foreign.reason());
-        PORT.answer(foreign, stream).await;
+        foreign.answer(OwnPort::Servers, stream).await;
         return Ok(None);
     }
     entrance.enter(stream, address).await.map(Some)

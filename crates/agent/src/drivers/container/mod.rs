@@ -18,6 +18,7 @@ use nix::sys::signal::Signal;
 
 use self::bundle::ExtraFiles;
 pub use self::capabilities::extra_capability;
+pub(super) use self::runtime::CheckedRuntime;
 use self::settings::{ContainerSettings, IGNORED, NetworkMode};
 use super::settings::{parse, setup};
 use super::{Driver, ImageRequest, Launch, RootFs, TaskContext};
@@ -58,12 +59,12 @@ impl ContainerConfig {
     ///
     /// # Errors
     /// Why it can make none.
-    pub(super) fn find_runtime(&self) -> Result<Runtime, String> {
+    pub(super) fn find_runtime(&self, checked: &CheckedRuntime) -> Result<Runtime, String> {
         let path = runtime::find(&self.runtime)?;
         if let Some(why) = cgroups::without_limits() {
             return Err(why);
         }
-        let version = runtime::check(&path)?;
+        let version = checked.version_of(&path)?;
         let (host_network, host_users) = (self.host_network, self.host_users);
         let extra_capabilities = self.extra_capabilities.clone();
         Ok(Runtime {

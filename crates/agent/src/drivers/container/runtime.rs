@@ -1,12 +1,12 @@
 //! The OCI runtime of the host: where it is, and whether it is one.
 
-use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use nix::unistd::{Uid, mkdtemp};
+use nix::unistd::Uid;
 
 use crate::program::{self, ProgramOutput};
 
@@ -15,10 +15,13 @@ const RUNTIMES: [&str; 2] = ["crun", "runc"];
 
 const SEARCHED: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// How long a runtime may take for each question.
+/// How long a runtime may take for all that it is asked.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// A container that no host has.
+/// A state directory that stays empty: what the host's containers do meanwhile, and what is left of broken ones, changes nothing.
+const NO_CONTAINERS: &str = "/run/berth/no-containers";
+
+/// A container that is not there.
 const NO_CONTAINER: &str = "berth-no-such-container";
 
 /// The path of the OCI runtime, or why there is none that can be used.
@@ -39,29 +42,49 @@ pub(super) fn find(configured: &str) -> Result<String, String> {
     found.ok_or_else(|| "there is no OCI runtime: install crun or runc".into())
 }
 
-/// The version of a runtime, as `crun version 1.8.1`; why it cannot be used, if it does not do what every OCI runtime does. Another
-/// program would be found out only by the first container, which it would fail or, worse, claim to have started.
-pub(super) fn check(runtime: &str) -> Result<String, String> {
-    let version = ask(runtime, &["--version"])?;
-    if !version.status.success() {
-        return Err(failed(runtime, "--version", &version));
+/// The runtime that was found to be one. A node is fingerprinted every few seconds: what does not change is not checked again.
+#[derive(Debug, Default)]
+pub(in crate::drivers) struct CheckedRuntime(Mutex<Option<FoundRuntime>>);
+
+/// A program, and what it says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FoundRuntime {
+    path: String,
+    version: String,
+}
+
+impl CheckedRuntime {
+    /// The version of a runtime, as `crun version 1.8.1`; why it cannot be used, if it does not do what every OCI runtime does.
+    /// Another program would be found out only by the first container, which it would fail or, worse, claim to have started.
+    pub(super) fn version_of(&self, runtime: &str) -> Result<String, String> {
+        self.version_with(runtime, Path::new(NO_CONTAINERS))
     }
-    // A state directory of its own: what the host's containers do meanwhile, and what is left of broken ones, changes nothing.
-    let root = mkdtemp(&env::temp_dir().join("berth-runtime-XXXXXX"))
-        .map_err(|error| format!("make a directory to check the OCI runtime in: {error}"))?;
-    let checked = lists_no_containers(runtime, &root);
-    let _ = fs::remove_dir_all(&root);
-    checked.map(|()| first_line(&version.stdout))
+
+    fn version_with(&self, runtime: &str, state: &Path) -> Result<String, String> {
+        let deadline = Instant::now() + WAIT_MAX;
+        let answer = ask(runtime, &["--version"], deadline)?;
+        if !answer.status.success() {
+            return Err(failed(runtime, "--version", &answer));
+        }
+        let found = FoundRuntime { path: runtime.to_owned(), version: first_line(&answer.stdout) };
+        let mut checked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if checked.as_ref() != Some(&found) {
+            has_no_containers(runtime, state, deadline)?;
+            *checked = Some(found.clone());
+        }
+        Ok(found.version)
+    }
 }
 
 /// Refuses what does not list the containers of an empty state directory, or knows one in it.
-fn lists_no_containers(runtime: &str, root: &Path) -> Result<(), String> {
-    let root = root.to_string_lossy();
-    let list = ask(runtime, &["--root", &*root, "list"])?;
+fn has_no_containers(runtime: &str, state: &Path, deadline: Instant) -> Result<(), String> {
+    let root = state.to_string_lossy();
+    fs::create_dir_all(state).map_err(|error| format!("make the directory {root}: {error}"))?;
+    let list = ask(runtime, &["--root", &*root, "list"], deadline)?;
     if !list.status.success() {
         return Err(failed(runtime, "list", &list));
     }
-    if ask(runtime, &["--root", &*root, "state", NO_CONTAINER])?.status.success() {
+    if ask(runtime, &["--root", &*root, "state", NO_CONTAINER], deadline)?.status.success() {
         return Err(format!(
             "{runtime} is not an OCI runtime: {runtime} state {NO_CONTAINER} succeeds, and there is no such container"
         ));
@@ -69,8 +92,9 @@ fn lists_no_containers(runtime: &str, root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn ask(runtime: &str, arguments: &[&str]) -> Result<ProgramOutput, String> {
-    let answer = program::run(Command::new(runtime).args(arguments), b"", WAIT_MAX);
+fn ask(runtime: &str, arguments: &[&str], deadline: Instant) -> Result<ProgramOutput, String> {
+    let remaining = deadline.saturating_duration_since(Instant::now());
+    let answer = program::run(Command::new(runtime).args(arguments), b"", remaining);
     answer.map_err(|error| format!("the OCI runtime {runtime} cannot be run: {error}"))
 }
 
@@ -98,25 +122,43 @@ mod tests {
         path.to_str().expect("a path of text").to_owned()
     }
 
+    /// What is found of a program of that script.
+    fn check(script: &str) -> Result<String, String> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let program = program(dir.path(), script);
+        CheckedRuntime::default().version_with(&program, &dir.path().join("state"))
+    }
+
     #[test]
     fn what_answers_everything_is_no_runtime() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let why = check(&program(dir.path(), "echo some version 1.0")).expect_err("it is none");
+        let why = check("echo some version 1.0").expect_err("it is none");
         assert!(why.contains("is not an OCI runtime"), "{why}");
     }
 
     #[test]
     fn what_lists_no_containers_is_no_runtime() {
-        let dir = tempfile::tempdir().expect("a directory");
         let other = r#"[ "$1" = --version ] && exec echo other 1.0; echo "unknown command $3" >&2; exit 2"#;
-        let why = check(&program(dir.path(), other)).expect_err("it is none");
+        let why = check(other).expect_err("it is none");
         assert!(why.ends_with("unknown command list"), "{why}");
     }
 
     #[test]
     fn what_does_as_runtimes_do_is_one() {
-        let dir = tempfile::tempdir().expect("a directory");
         let runtime = r#"[ "$3" = state ] && exit 1; echo runtime version 1.0"#;
-        assert_eq!(check(&program(dir.path(), runtime)), Ok("runtime version 1.0".to_owned()));
+        assert_eq!(check(runtime), Ok("runtime version 1.0".to_owned()));
+    }
+
+    #[test]
+    fn a_runtime_is_checked_again_only_where_it_changes() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (checked, state) = (CheckedRuntime::default(), dir.path().join("state"));
+        let runtime =
+            r#"[ "$3" = state ] && exit 1; echo "$3" >> "${0%/*}/asked"; echo runtime version VERSION"#;
+        for (version, lists) in [("1", 1), ("1", 1), ("2", 2)] {
+            let program = program(dir.path(), &runtime.replace("VERSION", version));
+            checked.version_with(&program, &state).expect("it is one");
+            let asked = fs::read_to_string(dir.path().join("asked")).expect("it was asked");
+            assert_eq!(asked.lines().filter(|line| *line == "list").count(), lists, "{asked}");
+        }
     }
 }
