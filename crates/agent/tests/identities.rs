@@ -228,3 +228,26 @@ fn a_task_restarts_with_what_is_in_its_variables_or_what_it_had_where_nobody_giv
     world.server.wait_for(1, |status| status.tasks[0].events.iter().any(|event| waits(event.kind)));
     assert_eq!(printed(&world, 4), "first\nfirst\nsecond\nsecond\n");
 }
+
+#[test]
+fn what_a_task_was_given_before_its_agent_started_again_is_known_to_that_agent() {
+    let mut world = World::new();
+    world.server.items = items("first");
+    let script = "echo $GOT; while ! [ -e ../go ]; do sleep 0.05; done; rm ../go; exit 1";
+    let restart = RestartSpec { attempts: 9, interval_ms: 60_000, delay_ms: 10, mode: 0 };
+    world.server.desire(vec![run(1, vec![TaskSpec { restart, ..given(script) }])], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Running);
+    world.kill_agent();
+    world.restart_agent();
+    let before = world.server.secrets_given;
+    while world.server.secrets_given == before {
+        world.server.listen();
+    }
+    // It has read what was said before this.
+    let _ = world.server.read_log(1, "t", 0, false);
+    // Only the agent itself can give it again now.
+    world.server.disconnect();
+    fs::write(world.path(1, "tasks/go"), "").expect("written");
+    assert_eq!(printed(&world, 2), "first\nfirst\n");
+    world.server.accept();
+}

@@ -90,9 +90,11 @@ fn rounds() -> usize {
 
 /// Kills both and starts both, the server first in even rounds; in each stage something ends that nobody is told of.
 async fn kill_both(cluster: &mut Cluster, round: usize) -> Vec<(i32, Task)> {
-    let first = 10 + i32::try_from(round * EXITS_PER_ROUND).expect("few");
-    let exits: Vec<(i32, Task)> =
-        (first..).take(EXITS_PER_ROUND).map(|code| (code, cluster.task(&format!("exit-{code}")))).collect();
+    let first = round * EXITS_PER_ROUND;
+    let exits: Vec<(i32, Task)> = (first..first + EXITS_PER_ROUND)
+        // A process has no code above 255.
+        .map(|number| (1 + (number % 255) as i32, cluster.task(&format!("exit-{number}"))))
+        .collect();
     for (code, exit) in &exits {
         cluster.register(&exiting(exit, *code)).await;
     }

@@ -63,6 +63,8 @@ pub struct Server {
     pub signed: u32,
     /// What is in every secret of every task; none while it gives none.
     pub items: Option<BTreeMap<String, String>>,
+    /// How often it gave some.
+    pub secrets_given: u32,
     /// It gives no secrets for now, although there are some.
     pub is_busy: bool,
     /// What every variable is that a template shows, and how often that has changed; none while there is none.
@@ -99,6 +101,7 @@ impl Server {
             tokens_live_ms: None,
             signed: 0,
             items: None,
+            secrets_given: 0,
             is_busy: false,
             shown: (1, None),
             withholds: false,
@@ -299,6 +302,7 @@ impl Server {
             None => "there is no variable",
         };
         let (refused, taken) = (refused.to_owned(), items.is_none() && !self.is_busy);
+        self.secrets_given += u32::from(items.is_some());
         let secrets = items.map(|items| SecretItems { name: "one".into(), items }).into_iter().collect();
         self.say(Down::Secrets(SecretsRead { request, secrets, refused, taken, retry: true }));
     }
