@@ -197,7 +197,8 @@ fn judge(store: &Store, deployment: &Deployment, now: Timestamp) -> Option<Deplo
     let row = store.job(&deployment.job).filter(|_| deployment.status == DeploymentStatus::Running)?;
     let is_stuck = |group: &DeploymentGroup| is_per_node(row) && is_stuck(store, (row, deployment, group));
     let at_once = |group: &&DeploymentGroup| {
-        group.progress_deadline.is_zero() && (group.unhealthy > 0 || is_stuck(group))
+        let carries_unhealthy = || carries_unhealthy(store, (row, deployment, group));
+        group.progress_deadline.is_zero() && (group.unhealthy > 0 || is_stuck(group) || carries_unhealthy())
     };
     if let Some(group) = deployment.groups.iter().find(at_once) {
         return Some(failed(store, (row, deployment, group), "Failed due to unhealthy allocations"));
@@ -274,6 +275,18 @@ fn is_deserted(store: &Store, of: GroupRollout<'_>) -> bool {
     let filters = Filters::of(job, wanted);
     let fits = |slot| store.nodes().detail(slot).is_some_and(|detail| filters.check(&detail.node).is_ok());
     !store.nodes().iter().any(|(slot, node)| node.is_ready() && !covered.contains(&slot) && fits(slot))
+}
+
+/// Whether an allocation that goes on unchanged has shown already that it is not well. Agents report that once, so a deployment
+/// that has no deadline would wait for it without end.
+fn carries_unhealthy(store: &Store, of: GroupRollout<'_>) -> bool {
+    let (row, _, group) = of;
+    !group.carried.is_empty()
+        && allocs(store, row).any(|(slot, alloc)| {
+            alloc.is_desired()
+                && store.allocs().detail(slot).is_some_and(|detail| detail.healthy == Some(false))
+                && is_part(store, of, alloc)
+        })
 }
 
 /// Whether nothing more will be replaced, since what was found unhealthy is there or has failed.
