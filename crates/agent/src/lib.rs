@@ -23,6 +23,7 @@ mod host_networks;
 mod images;
 pub mod keeper;
 pub mod lifecycle;
+mod locked_file;
 mod logs;
 mod mountinfo;
 mod namespaces;
