@@ -144,13 +144,13 @@ fn collect_files(dir: &Path, found: &mut Vec<PathBuf>) {
 /// The crate for system calls that rustix lacks, or that it has as unsafe functions only.
 const SECOND: &str = "nix";
 
-/// Files below `crates` that may import it, and which of its modules.
+/// Files below `crates` that may import it, and what of it.
 const SECOND_IN: [(&str, &[&str]); 6] = [
     ("agent/src/keeper/fds.rs", &["unistd::close"]),
-    ("agent/src/keeper/signals.rs", &["sys::signal"]),
+    ("agent/src/keeper/signals.rs", &["sys::signal::SigSet", "sys::signal::Signal"]),
     ("agent/src/network/address.rs", &["ifaddrs"]),
     ("agent/src/shell/fingerprint/interfaces.rs", &["ifaddrs", "net::if_"]),
-    ("agent/src/users.rs", &["unistd"]),
+    ("agent/src/users.rs", &["unistd::Gid", "unistd::Uid", "unistd::User", "unistd::initgroups"]),
     ("lab/src/nodes/dial.rs", &["sys::socket"]),
 ];
 
