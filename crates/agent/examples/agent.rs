@@ -71,7 +71,7 @@ fn end_there(moment: SetupMoment) {
     let what = if prepares { "prepare" } else { "clean-up" };
     let now = format!("{what} {step} {}", if done { "after" } else { "before" });
     if std::env::var("AGENT_ENDS_AT").is_ok_and(|at| at == now) {
-        let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL);
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
 }
 

@@ -7,7 +7,6 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-use nix::unistd::User;
 use rustix::fs::{
     AtFlags, CWD, Dir as Entries, FileType, Mode, OFlags, RenameFlags, ResolveFlags, fchmod, fchown, mkdirat,
     openat, openat2, renameat_with, statat, unlinkat,
@@ -15,6 +14,7 @@ use rustix::fs::{
 use rustix::io::{Errno, Result};
 
 use crate::failure::{Failure, FailureContext};
+use crate::users::User;
 
 /// An open directory.
 #[derive(Debug)]
@@ -57,9 +57,7 @@ impl Dir {
 
     /// Makes it a user's.
     pub(crate) fn give(&self, user: &User) -> std::result::Result<(), Failure> {
-        let (uid, gid) =
-            (rustix::fs::Uid::from_raw(user.uid.as_raw()), rustix::fs::Gid::from_raw(user.gid.as_raw()));
-        let given = fchown(&self.fd, Some(uid), Some(gid));
+        let given = fchown(&self.fd, Some(user.uid), Some(user.gid));
         given.doing(|| format!("give {} to {}", self.path.display(), user.name))
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use prost::Message;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use crate::failure::{Failure, FailureContext};
 
@@ -166,7 +166,7 @@ pub(crate) fn read<M: Message + Default>(dir: &Path, name: &str) -> Result<Optio
     let path = dir.join(name);
     let doing = || format!("read {}", path.display());
     // Opening a pipe would wait for somebody to write to it.
-    let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW;
+    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.doing(doing)?,
@@ -199,7 +199,7 @@ mod tests {
     fn what_is_no_file_or_of_a_newer_version_is_refused_by_name() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("port");
-        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).expect("a pipe");
         let refusal = read::<PortBinding>(dir.path(), "port").expect_err("refused");
         assert!(refusal.to_string().ends_with("/port: it is not a file") && !refusal.is_newer(), "{refusal}");
         fs::remove_file(&path).expect("removed");

@@ -1,6 +1,10 @@
 //! The agent of a node: pure [`lifecycle`] decisions, drivers that know how to run a task, keepers that outlive the
 //! agent, and the shell that ties them to a server.
 
+// What tests share with those of other programs names this crate as they do.
+#[cfg(test)]
+extern crate self as berth_agent;
+
 mod alloc_dir;
 mod artifacts;
 mod backoff;
@@ -19,8 +23,10 @@ mod host_networks;
 mod images;
 pub mod keeper;
 pub mod lifecycle;
+mod locked_file;
 mod logs;
 mod mountinfo;
+mod namespaces;
 mod network;
 pub mod paths;
 mod pool;
@@ -49,6 +55,7 @@ pub use backoff::Backoff;
 pub use failure::Failure;
 pub use host_networks::{HostNetwork, HostNetworks};
 pub use images::{ImageLimits, ImagesConfig, RegistryConfig, check_registry};
+pub use namespaces::unshare;
 pub use network::NetworkConfig;
 pub use secrets::{NO_SECRETS, Secrets};
 pub use shell::{

@@ -2,7 +2,12 @@
 
 use std::fs;
 
-use nix::unistd::Pid;
+use rustix::process::Pid;
+
+/// The process of this number, as a record, a file or a runtime has it; none of 0, and of what cannot be one.
+pub(crate) fn pid(number: i32) -> Option<Pid> {
+    Pid::from_raw(number.max(0))
+}
 
 /// Changes with each boot of the machine.
 pub(crate) fn boot_id() -> String {
@@ -45,27 +50,29 @@ pub(crate) fn with_words(is_so: impl Fn(&[&[u8]]) -> bool) -> Vec<Pid> {
 
 fn all() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw))
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(pid))
 }
 
 /// Processes of whose /proc/PID/stat this field, counted from the state, names `value`.
 fn with_field(field: usize, value: Pid) -> Vec<Pid> {
     let is_so = |pid: &Pid| {
-        stat_fields(*pid).and_then(|fields| fields.get(field)?.parse().ok()) == Some(value.as_raw())
+        stat_fields(*pid).and_then(|fields| fields.get(field)?.parse().ok()) == Some(value.as_raw_pid())
     };
     all().filter(is_so).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::{getpid, getppid, getsid};
+
     use super::*;
 
     #[test]
     fn this_process_is_found() {
-        let me = Pid::this();
+        let me = getpid();
         assert!(start_ticks(me).is_some_and(|ticks| ticks > 0));
-        assert!(children(Pid::parent()).contains(&me));
-        assert!(members(nix::unistd::getsid(None).expect("a session")).contains(&me));
+        assert!(children(getppid().expect("a parent")).contains(&me));
+        assert!(members(getsid(None).expect("a session")).contains(&me));
         assert_eq!(boot_id().len(), 36);
     }
 }

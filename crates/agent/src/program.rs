@@ -6,11 +6,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionbio;
-use rustix::process::{PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 /// The most that is stored of either output of a program; the rest is read and dropped.
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
@@ -37,7 +35,7 @@ pub(crate) fn run(command: &mut Command, input: &[u8], at_most: Duration) -> io:
         output.ok_or_else(|| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {at_most:?}")))
     });
     if result.is_err() {
-        let _ = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
+        let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     }
     let status = child.wait()?;
     let (stdout, stderr) = result?;
@@ -65,7 +63,7 @@ impl<'a> ProgramIo<'a> {
 
     /// Until the program has ended, whatever holds its outputs open after that; none when it has not by then.
     fn until(mut self, child: &Child, deadline: Instant) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let pidfd = pidfd_open(rustix::process::Pid::from_child(child), PidfdFlags::empty())?;
+        let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -83,12 +81,13 @@ impl<'a> ProgramIo<'a> {
 
     /// Until something can be done; whether that is because the program has ended.
     fn wait(&self, pidfd: BorrowedFd<'_>, at_most: Duration) -> bool {
-        let mut fds = vec![PollFd::new(pidfd, PollFlags::POLLIN)];
-        fds.extend(self.stdin.iter().map(|stdin| PollFd::new(stdin.as_fd(), PollFlags::POLLOUT)));
-        fds.extend(self.stdout.iter().map(|stdout| PollFd::new(stdout.as_fd(), PollFlags::POLLIN)));
-        fds.extend(self.stderr.iter().map(|stderr| PollFd::new(stderr.as_fd(), PollFlags::POLLIN)));
-        let timeout = PollTimeout::try_from(at_most).unwrap_or(PollTimeout::MAX);
-        poll(&mut fds, timeout).is_ok() && fds[0].any().unwrap_or(false)
+        let mut fds = vec![PollFd::new(&pidfd, PollFlags::IN)];
+        fds.extend(self.stdin.iter().map(|stdin| PollFd::new(stdin, PollFlags::OUT)));
+        fds.extend(self.stdout.iter().map(|stdout| PollFd::new(stdout, PollFlags::IN)));
+        fds.extend(self.stderr.iter().map(|stderr| PollFd::new(stderr, PollFlags::IN)));
+        // One that the kernel cannot count to is none.
+        let timeout = Timespec::try_from(at_most).ok();
+        poll(&mut fds, timeout.as_ref()).is_ok() && !fds[0].revents().is_empty()
     }
 
     fn write_input(&mut self) {
@@ -157,6 +156,6 @@ mod tests {
         // What it leaves behind holds nobody up.
         let output = shell("sleep 1000 & echo $!", b"", LONG).expect("it ends");
         let left: i32 = String::from_utf8_lossy(&output.stdout).trim().parse().expect("a pid");
-        nix::sys::signal::kill(Pid::from_raw(left), Signal::SIGKILL).expect("killed");
+        rustix::process::kill_process(Pid::from_raw(left).expect("a process"), Signal::KILL).expect("killed");
     }
 }

@@ -101,7 +101,7 @@ impl Race {
         let (dir, kept) = (self.outside(), self.outside().join("kept"));
         let (dir, kept) = (dir.metadata().expect("a directory"), kept.metadata().expect("a file"));
         assert_eq!((dir.permissions().mode() & 0o7777, kept.len()), (MODE, KEPT_BYTES as u64));
-        let own = nix::unistd::geteuid().as_raw();
+        let own = rustix::process::geteuid().as_raw();
         assert_eq!((dir.uid(), kept.uid()), (own, own), "it was given away");
         assert_ne!(kept.permissions().mode() & 0o7777, GIVEN_MODE, "its mode was set");
     }

@@ -48,7 +48,7 @@ mod tests {
         let path = |name: &str| dir.path().join(name);
         std::fs::write(path("file"), "text").expect("written");
         symlink(path("file"), path("link")).expect("linked");
-        nix::unistd::mkfifo(&path("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        rustix::fs::mkfifoat(CWD, path("pipe"), Mode::RWXU).expect("a pipe");
         let _socket = UnixListener::bind(path("socket")).expect("a socket");
         let mut text = String::new();
         open(&path("link")).and_then(|mut file| file.read_to_string(&mut text)).expect("read");

@@ -2,18 +2,47 @@
 
 use std::borrow::Cow;
 
-use nix::sys::signal::Signal;
-
 /// The first and the last signal of real time that programs may use, as the C library of most images and Docker count them.
 const REAL_TIME: (i32, i32) = (34, 64);
 
-/// Names that `kill -l` and C programs have for the same signals.
-const ALIASES: [(&str, Signal); 4] = [
-    ("SIGCLD", Signal::SIGCHLD),
-    ("SIGIOT", Signal::SIGABRT),
-    ("SIGPOLL", Signal::SIGIO),
-    ("SIGUNUSED", Signal::SIGSYS),
+/// By their numbers, from 1 on.
+const NAMES: [&str; 31] = [
+    "SIGHUP",
+    "SIGINT",
+    "SIGQUIT",
+    "SIGILL",
+    "SIGTRAP",
+    "SIGABRT",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGKILL",
+    "SIGUSR1",
+    "SIGSEGV",
+    "SIGUSR2",
+    "SIGPIPE",
+    "SIGALRM",
+    "SIGTERM",
+    "SIGSTKFLT",
+    "SIGCHLD",
+    "SIGCONT",
+    "SIGSTOP",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGURG",
+    "SIGXCPU",
+    "SIGXFSZ",
+    "SIGVTALRM",
+    "SIGPROF",
+    "SIGWINCH",
+    "SIGIO",
+    "SIGPWR",
+    "SIGSYS",
 ];
+
+/// Names that `kill -l` and C programs have for the same signals.
+const ALIASES: [(&str, &str); 4] =
+    [("SIGCLD", "SIGCHLD"), ("SIGIOT", "SIGABRT"), ("SIGPOLL", "SIGIO"), ("SIGUNUSED", "SIGSYS")];
 
 /// The number of a signal: `SIGQUIT`, `quit`, `3`, `SIGIOT`, `SIGRTMIN+3`, `RTMAX-1`. None where there is no such signal.
 pub(crate) fn number(text: &str) -> Option<i32> {
@@ -36,24 +65,24 @@ pub(crate) fn number(text: &str) -> Option<i32> {
 }
 
 fn named(full: &str) -> Option<i32> {
-    let alias = ALIASES.iter().find(|(alias, _)| *alias == full).map(|(_, signal)| *signal);
-    alias.or_else(|| full.parse::<Signal>().ok()).map(|signal| signal as i32)
+    let own = ALIASES.iter().find(|(alias, _)| *alias == full).map_or(full, |(_, own)| own);
+    (1..).zip(NAMES).find(|(_, name)| *name == own).map(|(number, _)| number)
 }
 
 /// What a signal of a number is called: one of several names is its own.
 pub(crate) fn name(number: i32) -> Cow<'static, str> {
     let (first, last) = REAL_TIME;
-    match Signal::try_from(number) {
-        Ok(signal) => signal.as_str().into(),
-        Err(_) if number == first => "SIGRTMIN".into(),
-        Err(_) if (first..=last).contains(&number) => format!("SIGRTMIN+{}", number - first).into(),
-        Err(_) => number.to_string().into(),
+    match (1..).zip(NAMES).find(|(own, _)| *own == number) {
+        Some((_, name)) => name.into(),
+        None if number == first => "SIGRTMIN".into(),
+        None if (first..=last).contains(&number) => format!("SIGRTMIN+{}", number - first).into(),
+        None => number.to_string().into(),
     }
 }
 
 /// The names of all, but for those of real time, which are counted.
 pub(crate) fn all() -> impl Iterator<Item = &'static str> {
-    Signal::iterator().map(Signal::as_str).chain(ALIASES.iter().map(|(alias, _)| *alias))
+    NAMES.into_iter().chain(ALIASES.iter().map(|(alias, _)| *alias))
 }
 
 #[cfg(test)]

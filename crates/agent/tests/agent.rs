@@ -19,6 +19,7 @@ use berth_api::agent::{
     GetNodeUsage, RestartTasks, SessionRefused, SignalTasks, TaskPhase, TaskSpec, WelcomeMode,
 };
 use common::{PATIENCE, agent_program, alloc_id, eventually};
+use rustix::process::{Pid, Signal, kill_process};
 use server::Server;
 use world::{World, run, shell, task};
 
@@ -206,8 +207,7 @@ fn a_task_whose_keeper_is_killed_lives_on() {
         berth_agent::keeper::plan::StartRecord::read(&dir).expect("readable").expect("a record")
     };
     let keeper = start().keeper_pid;
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), nix::sys::signal::Signal::SIGKILL)
-        .expect("killed");
+    kill_process(Pid::from_raw(keeper).expect("a process"), Signal::KILL).expect("killed");
     fs::write(world.path(1, "tasks/go"), "").expect("written");
     let status = world.server.wait_for_status(1, ClientStatus::Failed);
     assert_eq!((status.tasks[0].exit_code, status.tasks[0].state()), (-1, TaskPhase::Dead));
@@ -233,8 +233,8 @@ fn an_agent_that_is_asked_to_end_takes_its_tasks_along() {
     let pid = eventually("the pid", || {
         fs::read_to_string(world.path(1, "tasks/pid")).ok()?.trim().parse::<u32>().ok()
     });
-    let agent = nix::unistd::Pid::from_raw(world.agent.id() as i32);
-    nix::sys::signal::kill(agent, nix::sys::signal::Signal::SIGTERM).expect("asked");
+    let agent = Pid::from_child(&world.agent);
+    kill_process(agent, Signal::TERM).expect("asked");
     world.server.wait_for_status(1, ClientStatus::Complete);
     assert!(world.agent.wait().expect("an end").success());
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
@@ -242,7 +242,7 @@ fn an_agent_that_is_asked_to_end_takes_its_tasks_along() {
 
 #[test]
 fn a_command_may_have_a_user_of_its_own() {
-    if !nix::unistd::Uid::effective().is_root() {
+    if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: not root");
         return;
     }
@@ -388,8 +388,8 @@ fn daemon_of_a_killed_keeper(world: &mut World, number: u8, and_then: &str) -> (
     let path = world.path(number, "tasks/daemon");
     let daemon = eventually("the daemon", || fs::read_to_string(&path).ok()?.trim().parse::<i32>().ok());
     let start = start_record(world, number);
-    let keeper = nix::unistd::Pid::from_raw(start.keeper_pid);
-    nix::sys::signal::kill(keeper, nix::sys::signal::Signal::SIGKILL).expect("killed");
+    let keeper = Pid::from_raw(start.keeper_pid).expect("a process");
+    kill_process(keeper, Signal::KILL).expect("killed");
     (daemon, start)
 }
 
@@ -439,7 +439,7 @@ fn a_disk_that_does_not_answer_holds_up_no_heartbeat() {
     let data = tempfile::tempdir().expect("a directory");
     // To open a pipe for writing takes until somebody reads.
     let slow = data.path().join("fence.new");
-    nix::unistd::mkfifo(&slow, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &slow, rustix::fs::Mode::RWXU).expect("a pipe");
     let mut world = World::with_data(data);
     world.server.desire(vec![run(1, vec![shell("t", "exit 0")])], &[], &[], &[]);
     while world.server.heartbeats < 2 {

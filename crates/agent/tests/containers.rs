@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use berth_api::agent::{ClientStatus, PortBinding, TaskEventEntry, TaskEventKind};
 use common::{alloc_id, eventually};
 use exec::Exec;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use server::Server;
 use world::World;
@@ -172,8 +173,8 @@ fn a_container_without_a_keeper_is_cleaned_up() {
     let record = berth_agent::keeper::plan::StartRecord::read(&alloc.join("keepers/t"))
         .expect("readable")
         .expect("one");
-    let keeper = nix::unistd::Pid::from_raw(record.keeper_pid);
-    nix::sys::signal::kill(keeper, nix::sys::signal::Signal::SIGKILL).expect("killed");
+    let keeper = Pid::from_raw(record.keeper_pid).expect("a process");
+    kill_process(keeper, Signal::KILL).expect("killed");
     fs::write(alloc.join("alloc/go"), "").expect("written");
     let status = world.server.wait_for_status(number, ClientStatus::Failed);
     assert_eq!(status.tasks[0].exit_code, -1);
@@ -331,8 +332,8 @@ fn a_port_leads_in_and_nothing_leads_out(runtime: &str) {
     let dir =
         world.data.path().join(format!("allocs/{}/keepers/t", berth_api::agent::AllocId(alloc_id(number))));
     let record = berth_agent::keeper::plan::StartRecord::read(&dir).expect("readable").expect("a record");
-    let keeper = nix::unistd::Pid::from_raw(record.keeper_pid);
-    nix::sys::signal::kill(keeper, nix::sys::signal::Signal::SIGKILL).expect("killed");
+    let keeper = Pid::from_raw(record.keeper_pid).expect("a process");
+    kill_process(keeper, Signal::KILL).expect("killed");
     eventually("an answer", || read_from(port));
 
     // The port is taken: that is said, and nothing runs.
@@ -509,10 +510,7 @@ fn a_keeper_killed_at_any_moment_of_a_start_leaves_no_second_container() {
                 berth_agent::keeper::plan::StartRecord::read(&dir.join("keepers/t")).ok().flatten()
             });
             std::thread::sleep(std::time::Duration::from_millis(wait_ms));
-            let _ = nix::sys::signal::kill(
-                nix::unistd::Pid::from_raw(record.keeper_pid),
-                nix::sys::signal::Signal::SIGKILL,
-            );
+            let _ = kill_process(Pid::from_raw(record.keeper_pid).expect("a process"), Signal::KILL);
             world.server.wait_for_status(number, ClientStatus::Running);
             // Whichever start it is: one container of it lives.
             let name = id.to_string();

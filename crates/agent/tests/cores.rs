@@ -16,6 +16,7 @@ use std::fs;
 use berth_agent::keeper::plan::StartRecord;
 use berth_api::agent::{ClientStatus, TaskDevices, TaskSpec};
 use common::eventually;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use server::Run;
 use world::{World, run_without_ports, shell, task};
@@ -61,7 +62,7 @@ fn stop(world: &mut World, number: u8) {
 #[test]
 fn who_asks_for_mhz_is_kept_off_the_cores_of_others_while_they_have_them() {
     let all = allowed("self");
-    if !nix::unistd::Uid::effective().is_root() || !matches!(all.as_str(), "0-1" | "0-3") {
+    if !rustix::process::geteuid().is_root() || !matches!(all.as_str(), "0-1" | "0-3") {
         eprintln!("skipped: it takes root and two or four cores, and these are {all}");
         return;
     }
@@ -110,8 +111,7 @@ fn who_asks_for_mhz_is_kept_off_the_cores_of_others_while_they_have_them() {
     world.kill_agent();
     let dir = world.path(6, "keepers/t");
     let pid = StartRecord::read(&dir).expect("readable").expect("a start").pid;
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL)
-        .expect("killed");
+    kill_process(Pid::from_raw(pid).expect("a process"), Signal::KILL).expect("killed");
     eventually("its end", || dir.join("exit").exists().then_some(()));
     world.restart_agent();
     world.server.wait_for(6, |status| status.status().is_terminal());

@@ -21,6 +21,7 @@ use std::path::Path;
 use berth_api::agent::{ClientStatus, TaskSpec};
 use common::eventually;
 use exec::Exec;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use world::{World, run_without_ports, task};
 
@@ -99,8 +100,8 @@ fn it_ends_with_all_that_it_started_and_leaves_nothing() {
     assert!(exec.shown().starts_with("65534\n"), "{}", exec.shown());
 
     // Its keeper may be killed, and the agent too.
-    let keeper = nix::unistd::Pid::from_raw(record.keeper_pid);
-    nix::sys::signal::kill(keeper, nix::sys::signal::Signal::SIGKILL).expect("killed");
+    let keeper = Pid::from_raw(record.keeper_pid).expect("a process");
+    kill_process(keeper, Signal::KILL).expect("killed");
     world.kill_agent();
     world.restart_agent();
     world.server.desire(Vec::new(), &[2], &[], &[]);

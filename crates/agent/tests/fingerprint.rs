@@ -17,8 +17,7 @@ use berth_api::agent::{
     RefusalKind,
 };
 use common::eventually;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use world::World;
 
 const RUNTIME: &str = "/usr/bin/crun";
@@ -29,7 +28,7 @@ fn attribute<'a>(node: &'a NodeSpec, name: &str) -> Option<&'a str> {
 
 #[test]
 fn a_runtime_that_goes_is_told_of_while_the_agent_runs() {
-    if !fs::exists(RUNTIME).is_ok_and(|exists| exists) || !nix::unistd::Uid::effective().is_root() {
+    if !fs::exists(RUNTIME).is_ok_and(|exists| exists) || !rustix::process::geteuid().is_root() {
         return eprintln!("skipped: there is no {RUNTIME}, or this is not root");
     }
     let dir = tempfile::tempdir().expect("a directory");
@@ -60,7 +59,7 @@ fn a_runtime_that_goes_is_told_of_while_the_agent_runs() {
 
 #[test]
 fn a_look_that_never_ends_does_not_hold_up_the_end_of_the_agent() {
-    if !fs::exists(RUNTIME).is_ok_and(|exists| exists) || !nix::unistd::Uid::effective().is_root() {
+    if !fs::exists(RUNTIME).is_ok_and(|exists| exists) || !rustix::process::geteuid().is_root() {
         return eprintln!("skipped: there is no {RUNTIME}, or this is not root");
     }
     let dir = tempfile::tempdir().expect("a directory");
@@ -78,9 +77,9 @@ fn a_look_that_never_ends_does_not_hold_up_the_end_of_the_agent() {
         fs::read_to_string(&hangs).ok()?.strip_suffix('\n')?.parse::<i32>().ok()
     });
     let agent = i32::try_from(world.agent.id()).expect("a pid");
-    kill(Pid::from_raw(agent), Signal::SIGTERM).expect("told to end");
+    kill_process(Pid::from_raw(agent).expect("a process"), Signal::TERM).expect("told to end");
     let ended = eventually("its end", || world.agent.try_wait().expect("is our child"));
-    kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it hangs still");
+    kill_process(Pid::from_raw(pid).expect("a process"), Signal::KILL).expect("it hangs still");
     assert!(ended.success(), "{ended}");
     fs::remove_file(&hang).expect("removed");
 }

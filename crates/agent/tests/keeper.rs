@@ -215,6 +215,26 @@ fn what_the_agent_ignores_a_task_does_not() {
 }
 
 #[test]
+fn what_the_agent_blocks_a_task_does_not_and_its_end_is_noticed() {
+    let keep = Keep::new();
+    let mut command = Command::new("env");
+    command.arg("--block-signal").arg(agent_program());
+    command.arg("keeper").arg(keep.path()).stdin(Stdio::piped());
+    let mut keeper = command.spawn().expect("a keeper");
+    let mut plan = keep.plan(1, "grep SigBlk /proc/self/status > out; sleep 0.3; date +%s%N > end");
+    // A pipe that is closed would tell of the end, too.
+    plan.logs.disabled = true;
+    keeper.stdin.take().expect("a pipe").write_all(&plan.encode_to_vec()).expect("written");
+    keeper.wait().expect("an end");
+    let exit = ExitRecord::read(keep.path()).expect("readable").expect("an exit record");
+    let read = |name: &str| fs::read_to_string(keep.path().join(name)).expect("written");
+    assert_eq!(read("out"), "SigBlk:\t0000000000000000\n");
+    // It looks for itself every ten seconds.
+    let end_ns: u64 = read("end").trim().parse().expect("a number");
+    assert!(exit.finished_ns < end_ns + 5_000_000_000, "{} ns later", exit.finished_ns - end_ns);
+}
+
+#[test]
 fn what_cannot_be_run_is_said() {
     let keep = Keep::new();
     let mut plan = keep.plan(1, "");
@@ -306,7 +326,7 @@ fn child_of(parent: u32) -> Option<u32> {
 
 #[test]
 fn what_unpacks_an_archive_ends_with_who_waits_for_it() {
-    if !nix::unistd::Uid::effective().is_root() {
+    if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: not root");
         return;
     }
@@ -330,7 +350,7 @@ fn what_unpacks_an_archive_ends_with_who_waits_for_it() {
 /// Archives come from strangers: whoever finds a flaw in how they are read has won nothing.
 #[test]
 fn what_unpacks_an_archive_has_no_rights_but_to_write_files() {
-    if !nix::unistd::Uid::effective().is_root() {
+    if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: not root");
         return;
     }

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use berth_agent::keeper::plan::StartRecord;
 use berth_api::agent::{ClientStatus, TaskSpec};
 use common::eventually;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tempfile::TempDir;
 use world::{World, run, run_without_ports, shell, task};
@@ -72,8 +73,8 @@ fn a_task_of_the_host_has_its_share_of_processes_and_processors_after_its_keeper
     assert!(["12", "300"].contains(&limits[0].as_str()), "{limits:?}");
     assert_eq!(limits[1..], ["4096".to_owned(), (50 << 20).to_string(), (40 << 20).to_string()]);
     assert_eq!(read("cgroup.procs"), start.pid.to_string());
-    let keeper = nix::unistd::Pid::from_raw(start.keeper_pid);
-    nix::sys::signal::kill(keeper, nix::sys::signal::Signal::SIGKILL).expect("killed");
+    let keeper = Pid::from_raw(start.keeper_pid).expect("a process");
+    kill_process(keeper, Signal::KILL).expect("killed");
     world.server.desire(Vec::new(), &[1], &[], &[]);
     world.server.wait_for(1, |status| status.status().is_terminal());
     assert!(are_gone(&start), "{:?}", cgroups(&start));

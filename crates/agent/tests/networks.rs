@@ -16,6 +16,7 @@ mod server;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -28,6 +29,8 @@ use common::{agent_program, alloc_id, end_agent, eventually};
 use exec::Exec;
 use host::{BEYOND, BEYOND_V6, HOST, HOST_V6, interfaces, namespaces, rules, sh};
 use prost::Message;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::{Value, json};
 use server::{Run, Server};
 use tempfile::TempDir;
@@ -232,7 +235,7 @@ fn echo_udp(port: u16) {
     let path = Path::new("/run/netns").join(&namespaces()[0]);
     std::thread::spawn(move || {
         let network = fs::File::open(path).expect("a network");
-        nix::sched::setns(network, nix::sched::CloneFlags::CLONE_NEWNET).expect("entered");
+        move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).expect("entered");
         let socket = UdpSocket::bind(("0.0.0.0", port)).expect("a socket");
         let mut buffer = [0; 16];
         while let Ok((length, from)) = socket.recv_from(&mut buffer) {
@@ -527,8 +530,8 @@ fn an_agent_that_is_told_to_stop_leaves_no_rules() {
     world.run(1, "", vec![task], &[]);
     world.runs(1);
     assert!(rules().contains("table inet berth"));
-    let agent = nix::unistd::Pid::from_raw(world.agent.id() as i32);
-    nix::sys::signal::kill(agent, nix::sys::signal::Signal::SIGTERM).expect("told");
+    let agent = Pid::from_child(&world.agent);
+    kill_process(agent, Signal::TERM).expect("told");
     world.agent.wait().expect("an end");
     assert_eq!((rules().as_str(), namespaces(), interfaces()), ("", Vec::new(), Vec::new()));
 }

@@ -21,8 +21,8 @@ use std::path::Path;
 
 use berth_api::agent::{ClientStatus, TaskSpec};
 use exec::Exec;
-use nix::sys::resource::{Resource, setrlimit};
-use nix::sys::stat::{Mode, umask};
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit, setrlimit, umask};
 use serde_json::json;
 use world::{World, run_without_ports, shell, task};
 
@@ -162,8 +162,9 @@ fn carry_much() -> fs::File {
     let file = fs::File::open("/etc/passwd").expect("a file");
     rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).expect("inherited");
     umask(Mode::from_bits_truncate(0o077));
-    setrlimit(Resource::RLIMIT_NOFILE, 4_096, 1 << 20)
-        .or_else(|_| setrlimit(Resource::RLIMIT_NOFILE, 4_096, 4_096))
+    let open_files = |most| Rlimit { current: Some(4_096), maximum: Some(most) };
+    setrlimit(Resource::Nofile, open_files(1 << 20))
+        .or_else(|_| setrlimit(Resource::Nofile, open_files(4_096)))
         .expect("set");
     // Not all of whoever is root may do so.
     let _ = fs::write("/proc/self/oom_score_adj", "-500");

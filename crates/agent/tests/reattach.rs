@@ -24,9 +24,8 @@ use std::time::{Duration, Instant};
 use berth_agent::keeper::plan::StartRecord;
 use berth_api::agent::{AllocId, ClientStatus, IdentitySpec, PortBinding, TaskSpec};
 use common::{alloc_id, eventually, unmount_below};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use prost::Message;
+use rustix::process::{Pid, Signal, kill_process};
 use world::{World, run, run_without_ports, shell, task};
 
 const TASKS: u8 = 200;
@@ -126,7 +125,7 @@ fn start_record(dir: &Path) -> StartRecord {
 fn end(dir: &Path) {
     let record = start_record(dir);
     for pid in [record.keeper_pid, record.pid] {
-        kill(Pid::from_raw(pid), Signal::SIGKILL).expect("killed");
+        kill_process(Pid::from_raw(pid).expect("a process"), Signal::KILL).expect("killed");
     }
 }
 

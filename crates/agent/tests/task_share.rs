@@ -50,7 +50,7 @@ impl World {
             eprintln!("skipped: {missing} is missing");
             return None;
         }
-        if !nix::unistd::Uid::effective().is_root() {
+        if !rustix::process::geteuid().is_root() {
             eprintln!("skipped: not root");
             return None;
         }

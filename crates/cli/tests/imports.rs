@@ -141,6 +141,64 @@ fn collect_files(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// The crate for system calls that rustix lacks, or that it has as unsafe functions only.
+const SECOND: &str = "nix";
+
+/// Files below `crates` that may import it, and what of it.
+const SECOND_IN: [(&str, &[&str]); 6] = [
+    ("agent/src/keeper/fds.rs", &["unistd::close"]),
+    ("agent/src/keeper/signals.rs", &["sys::signal::SigSet", "sys::signal::Signal"]),
+    ("agent/src/network/address.rs", &["ifaddrs"]),
+    ("agent/src/shell/fingerprint/interfaces.rs", &["ifaddrs", "net::if_"]),
+    ("agent/src/users.rs", &["unistd::Gid", "unistd::Uid", "unistd::User", "unistd::initgroups"]),
+    ("lab/src/nodes/dial.rs", &["sys::socket"]),
+];
+
+#[test]
+fn system_calls_go_through_one_crate() {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(format!("{ROOT}/crates")).unwrap() {
+        for dir in ["src", "tests", "examples", "benches"].map(|dir| entry.as_ref().unwrap().path().join(dir))
+        {
+            if dir.exists() {
+                collect_files(&dir, &mut files);
+            }
+        }
+    }
+    let mut importing = Vec::new();
+    for path in files.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
+        let (text, path) =
+            (fs::read_to_string(&path).unwrap(), path.strip_prefix(format!("{ROOT}/crates")).unwrap());
+        let modules: Vec<&str> = modules_of_second(&text).collect();
+        if modules.is_empty() {
+            continue;
+        }
+        let path = path.display().to_string();
+        let allowed =
+            SECOND_IN.iter().find(|(allowed, _)| *allowed == path).map_or(&[][..], |(_, modules)| *modules);
+        let other: Vec<&&str> = modules
+            .iter()
+            .filter(|module| !allowed.iter().any(|allowed| module.starts_with(allowed)))
+            .collect();
+        assert!(
+            other.is_empty(),
+            "{path} imports {other:?} of {SECOND}: call rustix or the standard library"
+        );
+        importing.push(path);
+    }
+    importing.sort();
+    assert_eq!(importing, SECOND_IN.map(|(path, _)| path), "some need it no more");
+}
+
+/// The paths within that crate that a file names.
+fn modules_of_second(text: &str) -> impl Iterator<Item = &str> {
+    let is_word = |char: char| char.is_alphanumeric() || char == '_';
+    text.match_indices(SECOND)
+        .filter(move |(at, _)| !text[..*at].ends_with(is_word))
+        .filter_map(|(at, name)| text[at + name.len()..].strip_prefix("::"))
+        .filter_map(move |path| path.split(|char| !is_word(char) && char != ':').next())
+}
+
 /// What the language cannot check is written in two files, and nowhere else.
 #[test]
 fn unsafe_code_stands_in_three_files() {

@@ -8,7 +8,6 @@ pub(crate) mod size;
 mod sticky;
 
 use berth_api::agent::{TaskSpec, TemplateSpec};
-use nix::unistd::User;
 
 use crate::dirs::Dir;
 use crate::drivers::RootFs;
@@ -17,7 +16,7 @@ use crate::keeper::container::MEMORY;
 use crate::lifecycle::RunSpec;
 use crate::paths::AllocPaths;
 use crate::shell::make_dir;
-use crate::users;
+use crate::users::{self, User};
 
 /// Who the tasks of a group are, as far as the directories that they share depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -5,18 +5,17 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path};
 
-use nix::unistd::User;
-use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid, fchown, mkdirat, openat2};
+use rustix::fs::{Mode, OFlags, ResolveFlags, fchown, mkdirat, openat2};
 use rustix::io::Errno;
 
 use crate::dirs::Dir;
 use crate::failure::{Failure, FailureContext};
+use crate::users::User;
 
 /// Writes it below a task's directory. The task may have run before: no link of its making is followed.
 pub(super) fn write(dir: &Dir, path: &str, payload: &[u8], user: Option<&User>) -> Result<(), Failure> {
     let doing = || format!("write the dispatch's data to {path}");
-    let owner =
-        user.map(|user| (Some(Uid::from_raw(user.uid.as_raw())), Some(Gid::from_raw(user.gid.as_raw()))));
+    let owner = user.map(|user| (Some(user.uid), Some(user.gid)));
     let mut parent = dir.fd().as_fd().try_clone_to_owned().doing(doing)?;
     let mut parts =
         parts(path).ok_or_else(|| Failure::other(doing(), "the path leads out of the task's directory"))?;

@@ -1,12 +1,13 @@
 //! Secrets of tasks of the host, and of containers that the agent gives any: in memory, where the agent may mount, and gone with their allocation.
 
 use std::collections::BTreeSet;
+use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use rustix::fs::fstat;
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::dirs::{Dir, empty_tree};
 use crate::failure::Failure;
@@ -18,10 +19,10 @@ use crate::paths::AllocPaths;
 pub(crate) const API_SOCKET: &str = "api.sock";
 
 /// As much as a container has.
-const LIMITS: &str = "mode=0700,size=1024k,nr_inodes=1024";
+const LIMITS: &CStr = c"mode=0700,size=1024k,nr_inodes=1024";
 
 /// For what describes a container: its description, of which its runtime keeps a copy, and those of commands within it.
-const KEEPER_LIMITS: &str = "mode=0700,size=64m,nr_inodes=4096";
+const KEEPER_LIMITS: &CStr = c"mode=0700,size=64m,nr_inodes=4096";
 
 /// Mounts memory on a task's directory of secrets, which lies in `own`, unless that was done before. Whether anything is
 /// mounted now: an agent without rights leaves it the directory that it is.
@@ -44,16 +45,16 @@ pub(crate) fn are_in_memory(paths: &AllocPaths, task: &str) -> bool {
     is_mounted(dir.fd(), own.fd())
 }
 
-fn mount_memory(secrets: &Dir, own: &Dir, limits: &str) -> Result<bool, Failure> {
+fn mount_memory(secrets: &Dir, own: &Dir, limits: &CStr) -> Result<bool, Failure> {
     if is_mounted(secrets.fd(), own.fd()) {
         return Ok(true);
     }
     // By its handle: whoever owns the directory around it may put a link in its place at any moment.
     let target = PathBuf::from(format!("/proc/self/fd/{}", secrets.fd().as_raw_fd()));
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    match mount(Some("tmpfs"), &target, Some("tmpfs"), flags, Some(limits)) {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    match mount("tmpfs", &target, "tmpfs", flags, limits) {
         Ok(()) => Ok(true),
-        Err(Errno::EPERM | Errno::EACCES) => Ok(false),
+        Err(Errno::PERM | Errno::ACCESS) => Ok(false),
         Err(errno) => Err(Failure::new("mount memory for the task's secrets", errno)),
     }
 }
@@ -104,8 +105,8 @@ fn remove_mounted(secrets: &Path) {
     if let Err(failure) = empty_tree(secrets) {
         tracing::warn!(%failure, "could not empty a task's secrets");
     }
-    match umount2(secrets, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW) {
-        Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => {}
+    match unmount(secrets, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+        Ok(()) | Err(Errno::INVAL | Errno::NOENT) => {}
         Err(errno) => tracing::warn!(%errno, path = %secrets.display(), "could not unmount a task's secrets"),
     }
 }

@@ -40,7 +40,7 @@ impl FileOwner {
             return Ok(Self(None));
         }
         let user = users::find(to.user).map_err(|failure| failure.to_string())?;
-        Ok(Self(Some((Uid::from_raw(user.uid.as_raw()), Gid::from_raw(user.gid.as_raw())))))
+        Ok(Self(Some((user.uid, user.gid))))
     }
 }
 

@@ -5,10 +5,10 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::{Failure, FailureContext};
+use crate::proc;
 
 /// How long its processes are given to die.
 const END_MAX: Duration = Duration::from_secs(10);
@@ -95,7 +95,7 @@ impl Cgroup {
         Freezer::of(&self.dir).freeze();
         let within = self.within();
         for pid in within.iter().flat_map(|dir| processes(dir)) {
-            let _ = kill(pid, Signal::SIGKILL);
+            let _ = kill_process(pid, Signal::KILL);
         }
         // One that its task froze, too: in version 1 what is frozen does not die.
         within.iter().for_each(|dir| Freezer::of(dir).thaw());
@@ -117,11 +117,7 @@ impl Cgroup {
 
 fn processes(dir: &Path) -> Vec<Pid> {
     let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
-    text.lines()
-        .filter_map(|line| line.parse().ok())
-        .map(Pid::from_raw)
-        .filter(|pid| pid.as_raw() > 0)
-        .collect()
+    text.lines().filter_map(|line| proc::pid(line.parse().ok()?)).collect()
 }
 
 /// Never makes a file: where there is none, this is no cgroup.
@@ -180,7 +176,7 @@ mod tests {
         let script = format!("read go; {script}");
         let mut child =
             Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).spawn().expect("a shell");
-        cgroup.join(Pid::from_raw(child.id() as i32)).expect("joined");
+        cgroup.join(Pid::from_child(&child)).expect("joined");
         drop(child.stdin.take());
         child
     }

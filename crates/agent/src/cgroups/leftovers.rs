@@ -54,7 +54,7 @@ fn inode(dir: &Path) -> Option<u64> {
 mod tests {
     use std::process::{Command, Stdio};
 
-    use nix::unistd::Pid;
+    use rustix::process::Pid;
 
     use super::*;
 
@@ -67,7 +67,7 @@ mod tests {
                 continue;
             }
             let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("a process");
-            used.join(Pid::from_raw(child.id() as i32)).expect("joined");
+            used.join(Pid::from_child(&child)).expect("joined");
             let dirs = [dir.clone()];
             let before = find(&dirs);
             fresh.make().expect("made");

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use nix::unistd::Pid;
+use rustix::process::Pid;
 
 use crate::failure::{Failure, FailureContext};
 use crate::mountinfo;
@@ -191,7 +191,7 @@ mod tests {
         }
         let pipes = (Stdio::piped(), Stdio::piped());
         let mut child = Command::new("cat").stdin(pipes.0).stdout(pipes.1).spawn().expect("a process");
-        let main = Pid::from_raw(child.id() as i32);
+        let main = Pid::from_child(&child);
         assert_eq!(cpu_account(&name, main), None, "it runs elsewhere");
         cgroup.join(main).expect("joined");
         let account = cpu_account(&name, main).expect("it counts");

@@ -22,7 +22,7 @@ pub(crate) use raw_exec::NAME as RAW_EXEC;
 pub use task_share::TaskShare;
 
 use berth_api::agent::TaskSpec;
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 
 use crate::images::Image;
 pub use crate::images::ImageRequest;
@@ -49,7 +49,7 @@ pub trait Driver: Send + Sync {
 
     /// The signal that asks a task to end, if the task names none.
     fn kill_signal(&self) -> Signal {
-        Signal::SIGINT
+        Signal::INT
     }
 
     /// The image that must be on the node before a task can be launched; none for tasks without one.

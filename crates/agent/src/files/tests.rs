@@ -103,8 +103,7 @@ fn what_is_no_tasks_business_to_show_is_refused() {
 #[test]
 fn nobody_waits_at_a_pipe() {
     let world = World::new();
-    let mode = nix::sys::stat::Mode::S_IRWXU;
-    nix::unistd::mkfifo(&world.local("pipe"), mode).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, world.local("pipe"), rustix::fs::Mode::RWXU).unwrap();
     assert_eq!(world.read("web/local/pipe").unwrap_err(), "invalid: web/local/pipe is no regular file");
 }
 

@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use serde::Deserialize;
 
 use super::config::ImageConfig;
@@ -215,10 +215,9 @@ fn text(root: &File, path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
 
 /// Wherever links may lead, it is within the directory.
 fn open(root: &File, path: &Path) -> io::Result<File> {
-    let links = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let how = OpenHow::new().flags(flags).resolve(links);
-    let file = File::from(resolve(|| openat2(root, path, how))?);
+    let links = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::from(resolve(|| openat2(root, path, flags, Mode::empty(), links))?);
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a file")) }
 }
 

@@ -5,13 +5,15 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
-use nix::unistd::{LinkatFlags, UnlinkatFlags, linkat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, linkat, openat, openat2, readlinkat, statat,
+    unlinkat,
+};
+use rustix::io::Errno;
 
 use super::digest::Digest;
 use super::registry::error::PullError;
@@ -93,7 +95,7 @@ impl FetchedLayer {
 
 /// Makes the links of the layer in `dir`. The layers below are in `lower`, the uppermost first.
 fn link_all(links: &[LowerLink], lower: &[PathBuf], dir: &Path) -> Result<(), String> {
-    let opened = |dir: &PathBuf| open_dir(nix::fcntl::AT_FDCWD, dir.as_os_str());
+    let opened = |dir: &PathBuf| open_dir(CWD, dir.as_os_str());
     let lower: Vec<OwnedFd> =
         lower.iter().map(opened).collect::<Result<_, _>>().map_err(|errno| errno.to_string())?;
     let root = File::open(dir).map_err(|error| error.to_string())?;
@@ -109,17 +111,17 @@ fn link_all(links: &[LowerLink], lower: &[PathBuf], dir: &Path) -> Result<(), St
 }
 
 /// Makes `path` another name of a file. Wherever links of the layer may lead, it is within the layer.
-fn link_file(found: &LayerFile, root: &File, path: &Path) -> nix::Result<()> {
-    let within = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+fn link_file(found: &LayerFile, root: &File, path: &Path) -> rustix::io::Result<()> {
+    let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let parent = resolve(|| openat2(root.as_fd(), parent, OpenHow::new().flags(flags).resolve(within)))?;
-    let name = path.file_name().ok_or(Errno::EINVAL)?;
-    let link = || linkat(&found.dir, &*found.name, &parent, name, LinkatFlags::empty());
+    let parent = resolve(|| openat2(root, parent, flags, Mode::empty(), within))?;
+    let name = path.file_name().ok_or(Errno::INVAL)?;
+    let link = || linkat(&found.dir, &*found.name, &parent, name, AtFlags::empty());
     match link() {
         // The layer removes what was there, and has this in its place.
-        Err(Errno::EEXIST) if is_whiteout(&stat(&parent, name)?) => {
-            unlinkat(&parent, name, UnlinkatFlags::NoRemoveDir)?;
+        Err(Errno::EXIST) if is_whiteout(&stat(&parent, name)?) => {
+            unlinkat(&parent, name, AtFlags::empty())?;
             link()
         }
         linked => linked,
@@ -162,7 +164,7 @@ enum WalkResult {
     Symlink(PathBuf),
 }
 
-fn walk(layers: &[OwnedFd], path: &Path, lookups_left: &mut usize) -> nix::Result<WalkResult> {
+fn walk(layers: &[OwnedFd], path: &Path, lookups_left: &mut usize) -> rustix::io::Result<WalkResult> {
     let names: Vec<&OsStr> = path.iter().collect();
     let mut dirs: Vec<OwnedFd> = Vec::new();
     for (depth, name) in names.iter().enumerate() {
@@ -177,13 +179,14 @@ fn walk(layers: &[OwnedFd], path: &Path, lookups_left: &mut usize) -> nix::Resul
             LayerEntry::Directories(_) if is_last => return Ok(WalkResult::Directory),
             LayerEntry::Directories(next) => dirs = next,
             LayerEntry::File(dir, _) if is_last => {
-                let dir = dir.try_clone().map_err(|_| Errno::EMFILE)?;
+                let dir = dir.try_clone().map_err(|_| Errno::MFILE)?;
                 return Ok(WalkResult::File(LayerFile { dir, name: (*name).to_owned() }));
             }
-            LayerEntry::File(dir, kind) if kind == SFlag::S_IFLNK => {
+            LayerEntry::File(dir, kind) if kind == FileType::Symlink => {
                 let before: PathBuf = names[..depth].iter().collect();
                 let rest: PathBuf = names[depth + 1..].iter().collect();
-                let text = PathBuf::from(readlinkat(dir, *name)?);
+                let text =
+                    PathBuf::from(OsString::from_vec(readlinkat(dir, *name, Vec::new())?.into_bytes()));
                 return Ok(WalkResult::Symlink(joined(&before, &text).join(rest)));
             }
             // A file has nothing below it.
@@ -197,21 +200,22 @@ enum LayerEntry<'a> {
     Missing,
     /// What overlayfs would merge, the uppermost first.
     Directories(Vec<OwnedFd>),
-    File(&'a OwnedFd, SFlag),
+    File(&'a OwnedFd, FileType),
 }
 
 /// What overlayfs would show as `name` in these directories, which it merges.
-fn step<'a>(dirs: &'a [OwnedFd], name: &OsStr) -> nix::Result<LayerEntry<'a>> {
+fn step<'a>(dirs: &'a [OwnedFd], name: &OsStr) -> rustix::io::Result<LayerEntry<'a>> {
     let mut merged = Vec::new();
     for dir in dirs {
         let found = match stat(dir, name) {
-            Err(Errno::ENOENT) => continue,
+            Err(Errno::NOENT) => continue,
             found => found?,
         };
         let kind = kind(&found);
-        if kind != SFlag::S_IFDIR {
+        if kind != FileType::Directory {
             // A device stands for what is not there any more; layers are unpacked without others.
-            let is_file = merged.is_empty() && kind != SFlag::S_IFCHR && kind != SFlag::S_IFBLK;
+            let is_file =
+                merged.is_empty() && kind != FileType::CharacterDevice && kind != FileType::BlockDevice;
             if is_file {
                 return Ok(LayerEntry::File(dir, kind));
             }
@@ -227,25 +231,20 @@ fn step<'a>(dirs: &'a [OwnedFd], name: &OsStr) -> nix::Result<LayerEntry<'a>> {
     Ok(if merged.is_empty() { LayerEntry::Missing } else { LayerEntry::Directories(merged) })
 }
 
-fn stat(dir: &OwnedFd, name: &OsStr) -> nix::Result<FileStat> {
-    fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW)
+fn stat(dir: &OwnedFd, name: &OsStr) -> rustix::io::Result<Stat> {
+    statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-fn kind(found: &FileStat) -> SFlag {
-    SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT
+fn kind(found: &Stat) -> FileType {
+    FileType::from_raw_mode(found.st_mode)
 }
 
-fn is_whiteout(found: &FileStat) -> bool {
-    kind(found) == SFlag::S_IFCHR && found.st_rdev == 0
+fn is_whiteout(found: &Stat) -> bool {
+    kind(found) == FileType::CharacterDevice && found.st_rdev == 0
 }
 
-fn open_dir(dir: impl AsFd, name: &OsStr) -> nix::Result<OwnedFd> {
-    openat(
-        dir,
-        name,
-        OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC,
-        Mode::empty(),
-    )
+fn open_dir(dir: impl AsFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    openat(dir, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
 #[cfg(test)]
@@ -253,8 +252,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{MetadataExt, symlink};
 
-    use nix::sys::stat::mknod;
-    use nix::unistd::mkfifo;
+    use rustix::fs::{makedev, mkfifoat, mknodat};
 
     use super::*;
 
@@ -298,7 +296,7 @@ mod tests {
     }
 
     fn is_root() -> bool {
-        let is_root = nix::unistd::Uid::effective().is_root();
+        let is_root = rustix::process::geteuid().is_root();
         if !is_root {
             eprintln!("skipped: not root");
         }
@@ -314,7 +312,7 @@ mod tests {
         }
         let inode = |path: &str| layers.at(path).metadata().expect("a file").ino();
         assert_eq!(inode("top/a"), inode("1/usr/bin/tool"));
-        mkfifo(&layers.at("0/pipe"), Mode::S_IRUSR).expect("made");
+        mkfifoat(CWD, layers.at("0/pipe"), Mode::RUSR).expect("made");
         layers.link("pipe", "pipe").expect("linked");
         // Nothing replaces a file of the layer.
         let refusal = layers.link("a", "file").expect_err("there is a file");
@@ -327,7 +325,9 @@ mod tests {
             return;
         }
         let layers = Layers::new();
-        let whiteout = |path: &str| mknod(&layers.at(path), SFlag::S_IFCHR, Mode::empty(), 0).expect("made");
+        let whiteout = |path: &str| {
+            mknodat(CWD, layers.at(path), FileType::CharacterDevice, Mode::empty(), 0).expect("made")
+        };
         whiteout("2/file");
         whiteout("2/usr");
         super::super::store::mark_opaque(&File::open(layers.at("1")).expect("opened"), Path::new("srv"))
@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn looks_at_lower_layers_are_counted() {
         let layers = Layers::new();
-        let lower = ["2", "1", "0"].map(|layer| open_dir(nix::fcntl::AT_FDCWD, layers.at(layer).as_os_str()));
+        let lower = ["2", "1", "0"].map(|layer| open_dir(CWD, layers.at(layer).as_os_str()));
         let lower = lower.map(|dir| dir.expect("opened"));
         // Three layers at first, and two that have the directory; then its own.
         let (mut enough, mut too_few) = (7, 6);
@@ -396,8 +396,8 @@ mod tests {
             return;
         }
         let layers = Layers::new();
-        let null = nix::sys::stat::makedev(1, 3);
-        mknod(&layers.at("0/null"), SFlag::S_IFCHR, Mode::empty(), null).expect("made");
+        let null = makedev(1, 3);
+        mknodat(CWD, layers.at("0/null"), FileType::CharacterDevice, Mode::empty(), null).expect("made");
         assert!(layers.refusal("null").contains("which is neither before it"));
     }
 

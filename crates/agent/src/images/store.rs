@@ -14,8 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
-use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
+use rustix::fs::{Mode, OFlags, ResolveFlags, XattrFlags, fgetxattr, fsetxattr, openat2, statvfs, syncfs};
 use rustix::io::Errno;
 
 use super::digest::Digest;
@@ -296,7 +295,7 @@ impl Store {
         for dir in opaque {
             mark_opaque(&root, dir).doing(doing)?;
         }
-        nix::unistd::syncfs(&root).doing(doing)?;
+        syncfs(&root).doing(doing)?;
         let target = self.layer(layer_dir.digest);
         fs::rename(&layer_dir.path, &target).doing(doing)?;
         layer_dir.kept = true;
@@ -418,9 +417,9 @@ impl Store {
     /// Bytes of the filesystem that images are on: in all, and free. As with `df`, what it reserves for root is in neither:
     /// it would count as used on a disk that has room.
     pub(crate) fn disk_space(&self) -> Option<(u64, u64)> {
-        let found = nix::sys::statvfs::statvfs(&self.dir).ok()?;
-        let unit = found.fragment_size();
-        let (used, free) = (found.blocks().saturating_sub(found.blocks_free()), found.blocks_available());
+        let found = statvfs(&self.dir).ok()?;
+        let unit = found.f_frsize;
+        let (used, free) = (found.f_blocks.saturating_sub(found.f_bfree), found.f_bavail);
         Some(((used + free) * unit, free * unit))
     }
 }
@@ -437,22 +436,21 @@ fn entries(dir: &Path) -> impl Iterator<Item = String> + use<> {
 }
 
 /// Whether a directory of a layer hides those of the same name below.
-pub(super) fn is_opaque(dir: impl AsFd) -> nix::Result<bool> {
+pub(super) fn is_opaque(dir: impl AsFd) -> rustix::io::Result<bool> {
     let mut value = [0; 1];
     match fgetxattr(dir, OPAQUE_MARK, &mut value) {
         Ok(read) => Ok(value[..read] == *b"y"),
         Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(false),
-        Err(errno) => Err(nix::errno::Errno::from_raw(errno.raw_os_error())),
+        Err(errno) => Err(errno),
     }
 }
 
 /// Wherever links of the layer may lead, it is within the layer.
 pub(super) fn mark_opaque(root: &File, dir: &Path) -> std::io::Result<()> {
-    let links = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let links = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-    let how = OpenHow::new().flags(flags).resolve(links);
-    let dir = resolve(|| openat2(root.as_fd(), dir, how))?;
+    let dir = resolve(|| openat2(root, dir, flags, Mode::empty(), links))?;
     Ok(fsetxattr(dir, OPAQUE_MARK, b"y", XattrFlags::empty())?)
 }
 

@@ -1,7 +1,8 @@
 //! Takes over a task whose keeper was killed.
 
-use nix::unistd::Pid;
-use rustix::process::{PidfdFlags, pidfd_open};
+use std::os::fd::OwnedFd;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::container::Container;
 use super::control::Control;
@@ -42,24 +43,24 @@ pub(super) fn main(dir: &str) -> Result<i32, Failure> {
 }
 
 /// The process, unless it has ended; a pid alone might be somebody else's by now.
-fn open_main(start: &StartRecord) -> Option<MainProcess> {
-    let pid = Pid::from_raw(start.pid);
-    let pidfd = pidfd_open(rustix::process::Pid::from_raw(start.pid)?, PidfdFlags::empty()).ok()?;
+fn open_main(start: &StartRecord) -> Option<(Pid, OwnedFd)> {
+    let pid = proc::pid(start.pid)?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
     let same = start.boot_id == proc::boot_id() && proc::start_ticks(pid) == Some(start.pid_start_ticks);
-    same.then_some(MainProcess::Adopted(pidfd))
+    same.then_some((pid, pidfd))
 }
 
 /// Whether all of it has ended.
 fn watch_adopted(start: &StartRecord, control: &mut Control) -> Result<bool, Failure> {
-    let Some(main) = open_main(start) else { return Ok(end_rest(start)) };
-    if let Err(failure) = Forwarder::retake(&start.forwards).serve(Pid::from_raw(start.pid)) {
+    let Some((pid, pidfd)) = open_main(start) else { return Ok(end_rest(start)) };
+    if let Err(failure) = Forwarder::retake(&start.forwards).serve(pid) {
         eprintln!("{failure}");
     }
-    let mut watch = TaskWatch::new(main, Outputs::open(&start.logs)?, control);
+    let mut watch = TaskWatch::new(MainProcess::Adopted(pidfd), Outputs::open(&start.logs)?, control);
     watch.until_the_end();
     let ended = end_rest(start);
     if start.cgroups().is_empty() {
-        reap::end_session(Pid::from_raw(start.pid));
+        reap::end_session(pid);
     }
     watch.drain();
     Ok(ended)
@@ -71,8 +72,8 @@ fn end_rest(start: &StartRecord) -> bool {
 }
 
 fn kill_unreleased(start: &StartRecord) {
-    if let Some(MainProcess::Adopted(pidfd)) = open_main(start) {
-        let _ = rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL);
+    if let Some((_, pidfd)) = open_main(start) {
+        let _ = pidfd_send_signal(pidfd, Signal::KILL);
     }
 }
 

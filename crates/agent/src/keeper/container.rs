@@ -11,10 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::poll::{PollTimeout, poll};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use rustix::process::{PidfdFlags, pidfd_open};
+use rustix::event::{Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::output::TaskEnds;
 use super::plan::{ContainerRef, ContainerRun};
@@ -68,38 +66,38 @@ pub(super) struct Container {
     dir: PathBuf,
     /// Where the runtime says what it has to complain about.
     log: PathBuf,
-    pid: Pid,
+    /// Whether this process began it.
+    has_begun: bool,
 }
 
 impl Container {
-    pub(super) fn run(run: &ContainerRun, ends: TaskEnds) -> Result<Self, Failure> {
+    /// A container that runs, and its main process.
+    pub(super) fn run(run: &ContainerRun, ends: TaskEnds) -> Result<(Self, Pid), Failure> {
         let mut container = Self::known(&run.into());
         if let Err(failure) = container.prepare(run, &ends) {
             // The runtime does not know of it yet.
             container.remove_bundle();
             return Err(failure);
         }
-        if let Err(failure) = container.begin(ends) {
-            container.delete();
-            return Err(failure);
+        match container.begin(ends) {
+            Ok(pid) => Ok((container, pid)),
+            Err(failure) => {
+                container.delete();
+                Err(failure)
+            }
         }
-        Ok(container)
     }
 
     /// One that was created by another process.
     pub(super) fn known(of: &ContainerRef) -> Self {
         let dir = std::env::current_dir().unwrap_or_default();
         let (runtime, id, log) = (of.runtime.clone(), of.id.clone(), dir.join("runtime.log"));
-        Self { runtime, id, dir, log, pid: Pid::from_raw(0) }
+        Self { runtime, id, dir, log, has_begun: false }
     }
 
     /// The same, for somebody who calls the runtime while its keeper may, too.
     pub(super) fn with_log(self, name: &str) -> Self {
         Self { log: self.dir.join(name), ..self }
-    }
-
-    pub(super) fn pid(&self) -> Pid {
-        self.pid
     }
 
     fn bundle(&self) -> PathBuf {
@@ -150,7 +148,7 @@ impl Container {
         if self.runtime.ends_with("/crun") { mounts::hide_unified_cgroup() } else { Ok(()) }
     }
 
-    fn begin(&mut self, ends: TaskEnds) -> Result<(), Failure> {
+    fn begin(&mut self, ends: TaskEnds) -> Result<Pid, Failure> {
         let (bundle, pid_file) = (self.described(), self.pid_file(Path::new("pid")));
         let mut command = self.command("run");
         command.arg("--detach").arg("--bundle").arg(bundle).arg("--pid-file").arg(&pid_file).arg(&self.id);
@@ -158,8 +156,9 @@ impl Container {
         command.stdin(stage::open_null()?).stdout(stdout).stderr(stderr);
         self.call(&mut command, "run")?;
         drop(command);
-        self.pid = read_pid(&pid_file)?;
-        Ok(())
+        let pid = read_pid(&pid_file)?;
+        self.has_begun = true;
+        Ok(pid)
     }
 
     /// Runs another process within it, which `process_file` describes; its standard input, output and error are those of
@@ -207,7 +206,7 @@ impl Container {
                 return false;
             }
             for pid in calls {
-                let _ = kill(pid, Signal::SIGKILL);
+                let _ = kill_process(pid, Signal::KILL);
             }
             sleep(CALLS_LOOK_EVERY);
         }
@@ -221,7 +220,7 @@ impl Container {
 
     /// Ends it and removes all that it had on the host but its logs.
     pub(super) fn delete(&self) {
-        if self.pid.as_raw() == 0 {
+        if !self.has_begun {
             let _ = self.enter_namespace(false);
         }
         if let Err(failure) = self.call(self.command("delete").arg("--force").arg(&self.id), "delete") {
@@ -274,15 +273,15 @@ impl Container {
 
 /// Waits until a child has ended, for so long at most.
 fn has_ended(child: &Child, at_most: Duration) -> bool {
-    let Ok(pidfd) = pidfd_open(rustix::process::Pid::from_child(child), PidfdFlags::empty()) else {
+    let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else {
         // Its own wait is not bounded, but reports the same.
         return true;
     };
     let deadline = Instant::now() + at_most;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        match poll(&mut [readable(pidfd.as_fd())], timeout) {
+        let timeout = Timespec::try_from(left).ok();
+        match poll(&mut [readable(pidfd.as_fd())], timeout.as_ref()) {
             Ok(ready) if ready > 0 => return true,
             Ok(_) if left.is_zero() => return false,
             Ok(_) | Err(_) => {}
@@ -297,9 +296,10 @@ fn make_open_dir(path: &Path) -> std::io::Result<()> {
 }
 
 fn read_pid(file: &Path) -> Result<Pid, Failure> {
-    let text = fs::read_to_string(file).doing(|| format!("read {}", file.display()))?;
-    let pid = text.trim().parse();
-    pid.map(Pid::from_raw).map_err(|error| Failure::other(format!("read {}", file.display()), error))
+    let doing = || format!("read {}", file.display());
+    let text = fs::read_to_string(file).doing(doing)?;
+    let number = text.trim().parse().map_err(|error| Failure::other(doing(), error))?;
+    proc::pid(number).ok_or_else(|| Failure::other(doing(), format!("{number} is no process")))
 }
 
 /// Whether the kernel killed any process of a cgroup for want of memory.

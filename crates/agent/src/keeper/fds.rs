@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::os::fd::RawFd;
 
+use rustix::stdio::{dup2_stdin, dup2_stdout};
+
 use crate::failure::{Failure, FailureContext};
 
 /// Closes all but standard input, output and error. Whatever the agent was started with must not reach a task.
@@ -21,6 +23,6 @@ pub(super) fn close_inherited() {
 /// Lets go of the agent's pipes.
 pub(super) fn detach_stdio() -> Result<(), Failure> {
     let null = File::options().read(true).write(true).open("/dev/null").doing(|| "open /dev/null".into())?;
-    nix::unistd::dup2_stdin(&null).doing(|| "replace standard input".into())?;
-    nix::unistd::dup2_stdout(&null).doing(|| "replace standard output".into())
+    dup2_stdin(&null).doing(|| "replace standard input".into())?;
+    dup2_stdout(&null).doing(|| "replace standard output".into())
 }

@@ -3,13 +3,13 @@
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::sched::{CloneFlags, setns};
-use nix::sys::signal::{SigSet, SigmaskHow};
-use nix::sys::socket::{setsockopt, sockopt};
-use nix::unistd::Pid;
+use rustix::net::sockopt::set_socket_keepalive;
+use rustix::process::Pid;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -62,12 +62,9 @@ impl Forwarder {
             self.ports.into_iter().map(adopt).collect()
         };
         let listening = listening?;
-        // The end of a child is reported to the thread that waits for it, and to no other.
-        let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).doing(doing)?;
         let thread = std::thread::Builder::new()
             .name("forward".into())
             .spawn(move || runtime.block_on(forward_all(listening, network)));
-        before.thread_set_mask().doing(doing)?;
         thread.map(drop).doing(doing)
     }
 }
@@ -93,7 +90,7 @@ async fn forward_all(ports: Vec<(Mapping, Option<tokio::net::TcpListener>)>, net
         };
         listening.push((mapping, listener));
     }
-    if let Err(errno) = setns(network, CloneFlags::CLONE_NEWNET) {
+    if let Err(errno) = move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)) {
         return eprintln!("enter the container's network: {errno}");
     }
     let tasks: Vec<_> = listening
@@ -134,7 +131,7 @@ async fn accept(port: u32, listener: tokio::net::TcpListener, permits: Arc<Semap
 async fn pass_on(mut client: TcpStream, target: SocketAddr) {
     let Ok(Ok(mut task)) = timeout(CONNECT_MAX, TcpStream::connect(target)).await else { return };
     // A client that vanished must not hold its permit forever.
-    let _ = setsockopt(&client, sockopt::KeepAlive, &true);
+    let _ = set_socket_keepalive(&client, true);
     let _ = (client.set_nodelay(true), task.set_nodelay(true));
     let _ = copy_bidirectional(&mut client, &mut task).await;
 }

@@ -8,8 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use nix::errno::Errno;
-use nix::unistd::Pid;
+use rustix::process::Pid;
 
 use super::memory;
 use crate::failure::{Failure, FailureContext};
@@ -49,8 +48,8 @@ impl IdMap {
     }
 }
 
-fn refused(errno: Errno) -> io::Error {
-    io::Error::other(format!("the kernel refuses it: {errno}: see the sysctl user.max_user_namespaces"))
+fn refused(error: io::Error) -> io::Error {
+    io::Error::other(format!("the kernel refuses it: {error}: see the sysctl user.max_user_namespaces"))
 }
 
 fn open_namespace(of: Pid, first: u32) -> io::Result<OwnedFd> {
@@ -67,10 +66,8 @@ mod kernel {
     use std::io;
     use std::os::fd::{AsRawFd, BorrowedFd};
 
-    use nix::errno::Errno;
-    use nix::sys::signal::{Signal, kill};
-    use nix::sys::wait::waitpid;
-    use nix::unistd::Pid;
+    use rustix::io::{Errno, retry_on_intr};
+    use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
     /// What it takes to wait, and to be interrupted at that.
     const STACK_BYTES: usize = 64 << 10;
@@ -85,15 +82,20 @@ mod kernel {
     }
 
     impl Settler {
-        pub(super) fn new() -> nix::Result<Self> {
+        pub(super) fn new() -> io::Result<Self> {
             let mut stack = vec![0; STACK_BYTES].into_boxed_slice();
             let end = stack.as_mut_ptr_range().end;
             let top = end.wrapping_sub(end.addr() % 16).cast::<c_void>();
             let flags = libc::CLONE_NEWUSER | libc::CLONE_VM | libc::SIGCHLD;
             let parent = std::ptr::without_provenance_mut(std::process::id() as usize);
             // SAFETY: `stay` touches nothing but its stack, which is its own and stays until it has ended.
-            let pid = Errno::result(unsafe { libc::clone(stay, top, flags, parent) })?;
-            Ok(Self { pid: Pid::from_raw(pid), _stack: stack })
+            let pid = unsafe { libc::clone(stay, top, flags, parent) };
+            if pid < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // Only the process that was made would be told 0.
+            let pid = Pid::from_raw(pid).ok_or(Errno::SRCH)?;
+            Ok(Self { pid, _stack: stack })
         }
 
         pub(super) fn pid(&self) -> Pid {
@@ -103,8 +105,8 @@ mod kernel {
 
     impl Drop for Settler {
         fn drop(&mut self) {
-            let _ = kill(self.pid, Signal::SIGKILL);
-            while waitpid(self.pid, None) == Err(Errno::EINTR) {}
+            let _ = kill_process(self.pid, Signal::KILL);
+            let _ = retry_on_intr(|| waitpid(Some(self.pid), WaitOptions::empty()));
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::failure::{Failure, FailureContext};
 
@@ -15,7 +15,8 @@ const OOM_SCORE: &str = "/proc/self/oom_score_adj";
 
 /// How many files a task may have open, and how many it may ask for.
 pub(crate) fn open_files() -> (u64, u64) {
-    let most = getrlimit(Resource::RLIMIT_NOFILE).map_or(OPEN_FILES, |(_, most)| most);
+    // Without a limit, as many as there are numbers.
+    let most = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     (OPEN_FILES.min(most), most)
 }
 
@@ -27,7 +28,8 @@ pub(crate) fn oom_score() -> i32 {
 /// From here on this process is like any other of the host.
 pub(super) fn shed() -> Result<(), Failure> {
     let (files, most) = open_files();
-    setrlimit(Resource::RLIMIT_NOFILE, files, most).doing(|| "limit its open files".into())?;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum: Some(most) })
+        .doing(|| "limit its open files".into())?;
     let score = fs::read_to_string(OOM_SCORE).unwrap_or_default();
     if score.starts_with('-') {
         fs::write(OOM_SCORE, "0").doing(|| format!("write {OOM_SCORE}"))?;

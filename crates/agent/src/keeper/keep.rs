@@ -1,15 +1,14 @@
 //! A task from its start to its end.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use berth_api::failpoint;
-use nix::fcntl::{Flock, FlockArg};
-use nix::unistd::Pid;
 use prost::Message;
+use rustix::process::{Pid, getpid, set_child_subreaper, setsid};
 
 use super::container::{Container, memory_events, was_out_of_memory};
 use super::control::Control;
@@ -24,6 +23,7 @@ use super::{REFUSED, fds, now_ns, reap};
 use crate::cgroups::{Cgroup, end_all};
 use crate::failure::{Failure, FailureContext};
 use crate::lifecycle::{StartFailure, StartFailureKind};
+use crate::locked_file::LockedFile;
 use crate::proc;
 
 /// How long a keeper waits for the one before it to finish cleaning up.
@@ -56,7 +56,7 @@ pub(super) fn main(dir: &str) -> Result<i32, Failure> {
     }
     // Open until the end is on record: its closing is what the agent waits for.
     let mut control = Control::bind()?;
-    nix::sys::prctl::set_child_subreaper(true).doing(|| "become a reaper".into())?;
+    set_child_subreaper(Some(getpid())).doing(|| "become a reaper".into())?;
     fds::detach_stdio()?;
     ExitRecord::reserve(keeper_dir())?;
     let exit = match Start::new(&plan).run() {
@@ -68,23 +68,21 @@ pub(super) fn main(dir: &str) -> Result<i32, Failure> {
 
 pub(super) fn enter(dir: &str) -> Result<(), Failure> {
     // A process group leader cannot; then it has been done.
-    let _ = nix::unistd::setsid();
+    let _ = setsid();
     std::env::set_current_dir(dir).doing(|| format!("enter {dir}"))
 }
 
 /// Takes the directory's lock; none when `refused` says so, or another keeper stays.
-pub(super) fn claim(refused: impl Fn() -> bool) -> Result<Option<Flock<File>>, Failure> {
+pub(super) fn claim(refused: impl Fn() -> bool) -> Result<Option<LockedFile>, Failure> {
     let doing = || "lock the keeper's directory".to_owned();
     let deadline = Instant::now() + LOCK_WAIT_MAX;
-    let mut file = File::options().create(true).append(true).open(LOCK_FILE).doing(doing)?;
+    let file = File::options().create(true).append(true).open(LOCK_FILE).doing(doing)?;
     loop {
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => return Ok(Some(lock)),
-            Err((_, errno)) if errno != nix::errno::Errno::EWOULDBLOCK => {
-                return Err(Failure::new(doing(), errno));
-            }
-            Err(_) if refused() || Instant::now() > deadline => return Ok(None),
-            Err((back, _)) => file = back,
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(LockedFile(file))),
+            Err(TryLockError::Error(error)) => return Err(Failure::new(doing(), error)),
+            Err(TryLockError::WouldBlock) if refused() || Instant::now() > deadline => return Ok(None),
+            Err(TryLockError::WouldBlock) => {}
         }
         sleep(Duration::from_millis(20));
     }
@@ -144,7 +142,7 @@ impl<'a> Start<'a> {
         let record = StartRecord {
             attempt: plan.attempt,
             boot_id: proc::boot_id(),
-            keeper_pid: Pid::this().as_raw(),
+            keeper_pid: getpid().as_raw_pid(),
             logs: plan.logs.clone(),
             ..StartRecord::default()
         };
@@ -177,12 +175,12 @@ impl<'a> Start<'a> {
                 self.record.stop_signal = run.stop_signal;
                 self.record.first_id = run.first_id;
                 self.record.claim(keeper_dir())?;
-                let container = Container::run(run, ends)?;
-                if let Err(failure) = self.runs(&container, forwarder) {
+                let (container, pid) = Container::run(run, ends)?;
+                if let Err(failure) = self.runs(pid, forwarder) {
                     container.delete();
                     return Err(failure.into());
                 }
-                let (pid, memory_events) = (container.pid(), memory_events(container.pid()));
+                let memory_events = memory_events(pid);
                 Ok(Started { pid, outputs, container: Some(container), cgroups: Vec::new(), memory_events })
             }
         }
@@ -203,7 +201,7 @@ impl<'a> Start<'a> {
         let process = PausedProcess::create(run, &self.plan.keeper_args, ends)?;
         let ticks = proc::start_ticks(process.pid());
         let ticks = ticks.ok_or_else(|| Failure::other("start the task", "its process ended at once"))?;
-        (self.record.pid, self.record.pid_start_ticks) = (process.pid().as_raw(), ticks);
+        (self.record.pid, self.record.pid_start_ticks) = (process.pid().as_raw_pid(), ticks);
         self.write(StartStage::Created)?;
         let pid = process.release()?;
         self.record.started_ns = now_ns();
@@ -212,15 +210,15 @@ impl<'a> Start<'a> {
     }
 
     /// A container runs, or has ended by now: there is no moment between its making and its first step.
-    fn runs(&mut self, container: &Container, forwarder: Forwarder) -> Result<(), Failure> {
+    fn runs(&mut self, container: Pid, forwarder: Forwarder) -> Result<(), Failure> {
         self.record.started_ns = now_ns();
-        let served = forwarder.serve(container.pid());
-        let ticks = proc::start_ticks(container.pid());
+        let served = forwarder.serve(container);
+        let ticks = proc::start_ticks(container);
         if ticks.is_some() {
             served?;
         }
         // Without the ticks nobody takes another process for it.
-        (self.record.pid, self.record.pid_start_ticks) = (container.pid().as_raw(), ticks.unwrap_or(0));
+        (self.record.pid, self.record.pid_start_ticks) = (container.as_raw_pid(), ticks.unwrap_or(0));
         self.write(StartStage::Released)
     }
 

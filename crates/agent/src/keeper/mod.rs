@@ -37,12 +37,13 @@ pub(crate) use self::inherited_limits::{oom_score, open_files};
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use nix::sys::stat::{Mode, umask};
+use rustix::fs::Mode;
+use rustix::process::umask;
 
 use crate::images::unpack::Content;
 
 /// What new files of tasks grant to nobody but their owner unless asked to.
-const NEW_FILES_MASK: Mode = Mode::S_IWGRP.union(Mode::S_IWOTH);
+const NEW_FILES_MASK: Mode = Mode::WGRP.union(Mode::WOTH);
 
 /// A keeper's exit code when another keeper has the directory, or the start was made before.
 pub const REFUSED: i32 = 75;

@@ -1,28 +1,28 @@
 //! A keeper's private view of the filesystem: what it mounts there is gone when its container is.
 
 use std::collections::HashSet;
+use std::ffi::CString;
 use std::path::Path;
 
-use nix::errno::Errno;
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sched::{CloneFlags, unshare};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
+use rustix::thread::UnshareFlags;
 
 use crate::failure::{Failure, FailureContext};
-
-const NOTHING: Option<&str> = None;
+use crate::namespaces::unshare;
 
 /// From here on, mounts of this process are its own; it sees those of the host only if it `follows` them.
 pub(super) fn make_own(follows: bool) -> Result<(), Failure> {
-    unshare(CloneFlags::CLONE_NEWNS).doing(|| "make a mount namespace".into())?;
+    unshare(UnshareFlags::NEWNS).doing(|| "make a mount namespace".into())?;
     // Following costs each mount of the host some time for each namespace that does.
-    let kind = if follows { MsFlags::MS_SLAVE } else { MsFlags::MS_PRIVATE };
-    mount(NOTHING, "/", NOTHING, MsFlags::MS_REC | kind, NOTHING).doing(|| "make mounts private".into())
+    let kind = if follows { MountPropagationFlags::DOWNSTREAM } else { MountPropagationFlags::PRIVATE };
+    mount_change("/", MountPropagationFlags::REC | kind).doing(|| "make mounts private".into())
 }
 
 /// crun refuses hosts that mount cgroup v2 beside v1, so it does not get to see that mount.
 pub(super) fn hide_unified_cgroup() -> Result<(), Failure> {
-    match umount2("/sys/fs/cgroup/unified", MntFlags::MNT_DETACH) {
-        Ok(()) | Err(Errno::ENOENT | Errno::EINVAL) => Ok(()),
+    match unmount("/sys/fs/cgroup/unified", UnmountFlags::DETACH) {
+        Ok(()) | Err(Errno::NOENT | Errno::INVAL) => Ok(()),
         Err(errno) => Err(Failure::new("hide the unified cgroup mount", errno)),
     }
 }
@@ -31,9 +31,10 @@ pub(super) fn hide_unified_cgroup() -> Result<(), Failure> {
 pub(super) fn overlay(layers: &[String], bundle: &Path, target: &Path) -> Result<(), Failure> {
     let (upper, work, lower) = (bundle.join("upper"), bundle.join("work"), layers.join(":"));
     let options = format!("lowerdir={lower},upperdir={},workdir={}", upper.display(), work.display());
-    let flags = MsFlags::MS_NODEV | MsFlags::MS_NOSUID;
-    mount(Some("overlay"), target, Some("overlay"), flags, Some(options.as_str()))
-        .doing(|| "mount the image's layers".into())
+    let doing = || "mount the image's layers".to_owned();
+    let options = CString::new(options).doing(doing)?;
+    mount("overlay", target, "overlay", MountFlags::NODEV | MountFlags::NOSUID, options.as_c_str())
+        .doing(doing)
 }
 
 /// Says in the bundle which layers the container is made of: whoever removes unused images looks there. What the kernel is
@@ -53,7 +54,7 @@ pub(super) fn link_layers(layers: &[String], bundle: &Path) -> Result<Vec<String
 
 /// Takes a mount away, busy or not.
 pub(super) fn detach(target: &Path) {
-    let _ = umount2(target, MntFlags::MNT_DETACH);
+    let _ = unmount(target, UnmountFlags::DETACH);
 }
 
 #[cfg(test)]

@@ -7,9 +7,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, fchown};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nix::fcntl::OFlag;
-use nix::sys::stat::Mode;
-use nix::unistd::mkfifo;
+use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 
 use super::output_rate::Allowance;
 use super::plan::LogPlan;
@@ -69,7 +67,7 @@ impl Outputs {
         for stream in ["stdout", "stderr"] {
             // An earlier attempt's pipe may still be held by something that escaped; its output must not be read.
             let _ = fs::remove_file(stream);
-            mkfifo(stream, Mode::S_IRUSR | Mode::S_IWUSR).doing(|| format!("make the pipe for {stream}"))?;
+            mkfifoat(CWD, stream, Mode::RUSR | Mode::WUSR).doing(|| format!("make the pipe for {stream}"))?;
         }
         let outputs = Self::open(logs)?;
         Ok((outputs, TaskEnds { stdout: task_end("stdout")?, stderr: task_end("stderr")? }))
@@ -111,7 +109,7 @@ fn task_end(stream: &str) -> Result<File, Failure> {
 
 impl Output {
     fn open(logs: &LogPlan, stream: &str) -> Result<Self, Failure> {
-        let nonblocking = OFlag::O_NONBLOCK.bits();
+        let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
         let pipe = OpenOptions::new().read(true).custom_flags(nonblocking).open(stream);
         let pipe = pipe.doing(|| format!("open the pipe for {stream}"))?;
         let log_path = LogPath::new(Path::new(&logs.dir), &logs.task, stream, logs.file_bytes_max);

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nix::unistd::Pid;
 use prost::Message;
+use rustix::process::Pid;
 
 use super::output::TaskEnds;
 use super::plan::ProcessRun;
@@ -35,8 +35,7 @@ impl PausedProcess {
         command.args(keeper_args).arg("become").env_clear();
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(ends.stdout).stderr(ends.stderr);
         let child = command.spawn().doing(doing)?;
-        let pid =
-            i32::try_from(child.id()).map(Pid::from_raw).map_err(|error| Failure::other(doing(), error))?;
+        let pid = Pid::from_child(&child);
         run.cgroups().into_iter().try_for_each(|cgroup| Cgroup::at(cgroup).join(pid))?;
         ours.write_all(&run.encode_length_delimited_to_vec()).doing(doing)?;
         ours.set_read_timeout(Some(EXEC_WAIT_MAX)).doing(doing)?;

@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use rustix::io::Errno;
-use rustix::process::{WaitOptions, WaitStatus, wait};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, wait};
 
 use super::watch::MainExit;
 use crate::proc;
@@ -18,7 +16,7 @@ pub(super) fn reap(main: Pid) -> Option<MainExit> {
     let mut end = None;
     loop {
         match wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, status))) if pid.as_raw_pid() == main.as_raw() => end = end.or(end_of(status)),
+            Ok(Some((pid, status))) if pid == main => end = end.or(end_of(status)),
             Ok(Some(_)) | Err(Errno::INTR) => {}
             Ok(None) | Err(_) => return end,
         }
@@ -41,8 +39,8 @@ pub(super) fn end_all_children() -> bool {
         if Instant::now() > deadline {
             return true;
         }
-        for child in proc::children(Pid::this()) {
-            let _ = kill(child, Signal::SIGKILL);
+        for child in proc::children(getpid()) {
+            let _ = kill_process(child, Signal::KILL);
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -61,8 +59,8 @@ fn has_children() -> bool {
 
 /// Kills what is left of a session whose leader has ended: what has begun one of its own is not among it.
 pub(super) fn end_session(leader: Pid) {
-    let _ = nix::sys::signal::killpg(leader, Signal::SIGKILL);
+    let _ = kill_process_group(leader, Signal::KILL);
     for member in proc::members(leader) {
-        let _ = kill(member, Signal::SIGKILL);
+        let _ = kill_process(member, Signal::KILL);
     }
 }

@@ -3,17 +3,19 @@
 //! All of it comes from an image that nobody vouches for: paths are resolved by the kernel with the container's root as
 //! their root, files are read up to a limit.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::fchown;
 use std::path::{Component, Path, PathBuf};
 
-use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat};
-use nix::sys::stat::{Mode, fchmod, mkdirat};
-use nix::unistd::{Gid, Uid, UnlinkatFlags, fchownat, unlinkat};
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid, chownat, fchmod, mkdirat, openat, openat2, readlinkat,
+    unlinkat,
+};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::id_map::IDS;
@@ -85,7 +87,7 @@ fn keep_writable(config: &mut Value, root: &Root, dirs: &[String]) -> Vec<OwnedF
     for dir in dirs {
         let path = Path::new("/").join(dir);
         let is_root = path.components().all(|part| part == Component::RootDir);
-        let Ok(opened) = root.open(&path, OFlag::O_PATH | OFlag::O_DIRECTORY) else { continue };
+        let Ok(opened) = root.open(&path, OFlags::PATH | OFlags::DIRECTORY) else { continue };
         if !is_root {
             image_mounts.push(json!({
                 "type": "bind", "source": stage::writable(writable.len()).to_string_lossy(), "destination": path,
@@ -146,12 +148,11 @@ struct Root {
 }
 
 impl Root {
-    fn open(&self, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
+    fn open(&self, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let path = path.strip_prefix("/").unwrap_or(path);
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let within = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-        let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(within);
-        resolve(|| openat2(&self.dir, path, how))
+        let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        resolve(|| openat2(&self.dir, path, flags | OFlags::CLOEXEC, Mode::empty(), within))
     }
 
     /// Makes a directory and those above it. Where links of the image lead to directories that are missing, those are made.
@@ -164,11 +165,11 @@ impl Root {
         for part in path.components() {
             match part {
                 Component::Normal(name) => {
-                    let parent = self.open(&done, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
+                    let parent = self.open(&done, OFlags::PATH | OFlags::DIRECTORY)?;
                     match mkdirat(&parent, name, Mode::from_bits_truncate(0o755)) {
                         Ok(()) => {
-                            let flags = AtFlags::AT_SYMLINK_NOFOLLOW;
-                            fchownat(
+                            let flags = AtFlags::SYMLINK_NOFOLLOW;
+                            chownat(
                                 &parent,
                                 name,
                                 self.owner.map(Uid::from_raw),
@@ -177,7 +178,7 @@ impl Root {
                             )?;
                             done.push(name);
                         }
-                        Err(Errno::EEXIST) => {
+                        Err(Errno::EXIST) => {
                             self.make_target(&parent, &done, name, links_left)?;
                             done.push(name);
                         }
@@ -195,11 +196,11 @@ impl Root {
 
     /// Makes the directory that `name`, in the directory `parent` at `path`, leads to, where it is a link to nothing.
     fn make_target(&self, parent: &OwnedFd, path: &Path, name: &OsStr, links_left: usize) -> io::Result<()> {
-        if !matches!(self.open(&path.join(name), OFlag::O_PATH), Err(Errno::ENOENT)) {
+        if !matches!(self.open(&path.join(name), OFlags::PATH), Err(Errno::NOENT)) {
             return Ok(());
         }
-        let links_left = links_left.checked_sub(1).ok_or(Errno::ELOOP)?;
-        let target = PathBuf::from(readlinkat(parent, name)?);
+        let links_left = links_left.checked_sub(1).ok_or(Errno::LOOP)?;
+        let target = PathBuf::from(OsString::from_vec(readlinkat(parent, name, Vec::new())?.into_bytes()));
         self.make_dirs_through(&joined(path, &target), links_left)
     }
 
@@ -207,12 +208,12 @@ impl Root {
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
         let (dir, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
         self.make_dirs(dir)?;
-        let dir = self.open(dir, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
-        match unlinkat(&dir, name, UnlinkatFlags::NoRemoveDir) {
-            Ok(()) | Err(Errno::ENOENT) => {}
+        let dir = self.open(dir, OFlags::PATH | OFlags::DIRECTORY)?;
+        match unlinkat(&dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(openat(&dir, name, flags, Mode::from_bits_truncate(0o644))?);
         fchmod(&file, Mode::from_bits_truncate(0o644))?;
         fchown(&file, self.owner, self.owner)?;
@@ -222,9 +223,9 @@ impl Root {
     /// A file as text; empty when there is none.
     fn read(&self, path: &str) -> Result<String, String> {
         // Opening a pipe must not wait for its other end.
-        let file = match self.open(Path::new(path), OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY) {
+        let file = match self.open(Path::new(path), OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY) {
             Ok(file) => File::from(file),
-            Err(Errno::ENOENT) => return Ok(String::new()),
+            Err(Errno::NOENT) => return Ok(String::new()),
             Err(errno) => return Err(format!("read /{path}: {errno}")),
         };
         let failed = |why: io::Error| format!("read /{path}: {why}");
@@ -313,7 +314,7 @@ mod tests {
         assert!(root.join("srv/app").is_dir() && root.join("var/cache").is_dir());
         assert!(fs::read_to_string(root.join("etc/hosts")).expect("a file").contains("127.0.0.1 h\n"));
         fs::remove_file(root.join("etc/passwd")).expect("removed");
-        nix::unistd::mkfifo(&root.join("etc/passwd"), Mode::S_IRWXU).expect("a pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, root.join("etc/passwd"), Mode::RWXU).expect("a pipe");
         assert!(config("app").is_err());
     }
 }

@@ -1,10 +1,17 @@
-//! Signals that a process did not ask to ignore, and those that are sent to tasks.
+//! Signals that a process did not ask to ignore or to block, that tell of its children, and that are sent to tasks.
 
 use std::fs;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use nix::sys::signal::SigSet;
 use rustix::process::Signal;
+use signal_hook::SigId;
+use signal_hook::consts::SIGCHLD;
+use signal_hook::low_level::{pipe, unregister};
 
 /// The highest number of a signal on Linux.
 const NUMBER_MAX: i32 = 64;
@@ -16,6 +23,47 @@ pub(super) fn numbered(number: i32) -> Option<Signal> {
     // SAFETY: the kernel knows a signal of each of these numbers, and whoever sends one to another process changes nothing
     // of what the C library of this one relies on.
     (1..=NUMBER_MAX).contains(&number).then(|| unsafe { Signal::from_raw_unchecked(number) })
+}
+
+/// Hands no blocked signal on to the program that this process becomes, as `catch_ignored` none that is ignored.
+pub(super) fn unblock_all() -> io::Result<()> {
+    Ok(SigSet::empty().thread_set_mask()?)
+}
+
+/// Becomes readable when a child ends.
+pub(super) struct ChildSignals {
+    pipe: UnixStream,
+    handler: SigId,
+}
+
+impl ChildSignals {
+    /// None where it cannot be: then children are looked after now and again.
+    pub(super) fn catch() -> Option<Self> {
+        let (pipe, handlers) = UnixStream::pair().ok()?;
+        pipe.set_nonblocking(true).ok()?;
+        let handler = pipe::register(SIGCHLD, handlers).ok()?;
+        // Whoever started the agent may have blocked it.
+        SigSet::from(nix::sys::signal::Signal::SIGCHLD).thread_unblock().ok()?;
+        Some(Self { pipe, handler })
+    }
+
+    /// Until another child ends, it is not readable any more.
+    pub(super) fn take(&self) {
+        let mut pipe = &self.pipe;
+        while matches!(pipe.read(&mut [0; 64]), Ok(read) if read > 0) {}
+    }
+}
+
+impl AsFd for ChildSignals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+}
+
+impl Drop for ChildSignals {
+    fn drop(&mut self) {
+        unregister(self.handler);
+    }
 }
 
 /// Hands no ignored signal on: whatever whoever started the agent ignores, as `nohup` does, a task does not.

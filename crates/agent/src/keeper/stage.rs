@@ -3,16 +3,15 @@
 //! A runtime sets a container up with the rights of the container's own root, who may pass through none of the agent's
 //! directories. So all that it mounts is where everybody may pass, in memory, in the mount namespace of its keeper alone.
 
+use std::ffi::CStr;
 use std::fs::{self, File, Permissions};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, setns};
-use nix::sys::stat::{Mode, SFlag, makedev, mknod};
-use rustix::fs::{CWD, FileType, fstat};
-use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+use rustix::fs::{CWD, FileType, Mode, fstat, makedev, mknodat};
+use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, mount, move_mount, open_tree};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::id_map::IdMap;
 use super::plan::{BindSource, ContainerRun, DeviceNode};
@@ -24,10 +23,10 @@ use crate::failure::{Failure, FailureContext};
 const DIR: &str = "/run/berth/container";
 
 /// Short names: what the kernel is given of layers must fit into a page. What is made there is small: points to mount on, and files of devices.
-const OPTIONS: &str = "mode=0711,size=1m,nr_inodes=4096";
+const OPTIONS: &CStr = c"mode=0711,size=1m,nr_inodes=4096";
 
 /// The kernel's numbers of `/dev/null`.
-const NULL: (u64, u64) = (1, 3);
+const NULL: (u32, u32) = (1, 3);
 
 /// Where the runtime finds the container's root.
 pub(crate) fn root() -> PathBuf {
@@ -75,15 +74,14 @@ impl Stage {
         let doing = || format!("make {DIR}");
         // Runtimes look for the root in the namespace of whoever calls them later, though they need nothing of it.
         fs::create_dir_all(root()).doing(doing)?;
-        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
-        mount(Some("tmpfs"), DIR, Some("tmpfs"), flags, Some(OPTIONS)).doing(doing)?;
+        mount("tmpfs", DIR, "tmpfs", MountFlags::NOSUID | MountFlags::NOEXEC, OPTIONS).doing(doing)?;
         for dir in ["root", "l", "binds", "devices", "writable"] {
             fs::create_dir(Path::new(DIR).join(dir)).doing(doing)?;
         }
         let stage = Self { ids: (first_id > 0).then(|| IdMap::new(first_id)).transpose()? };
         stage.give(&root(), 0, 0)?;
         let (major, minor) = NULL;
-        mknod(&null(), SFlag::S_IFCHR, Mode::empty(), makedev(major, minor)).doing(doing)?;
+        mknodat(CWD, null(), FileType::CharacterDevice, Mode::empty(), makedev(major, minor)).doing(doing)?;
         fs::set_permissions(null(), Permissions::from_mode(0o666)).doing(doing)?;
         Ok(stage)
     }
@@ -160,9 +158,10 @@ impl Stage {
 
     fn device(&self, found: &DeviceNode, point: &Path) -> Result<(), Failure> {
         let doing = || format!("make the device file {}", found.path);
-        let kind = if found.is_block { SFlag::S_IFBLK } else { SFlag::S_IFCHR };
-        let device = makedev(found.major, found.minor);
-        mknod(point, kind, Mode::empty(), device).doing(doing)?;
+        let kind = if found.is_block { FileType::BlockDevice } else { FileType::CharacterDevice };
+        let number = |number: u64| u32::try_from(number).map_err(|error| Failure::other(doing(), error));
+        let device = makedev(number(found.major)?, number(found.minor)?);
+        mknodat(CWD, point, kind, Mode::empty(), device).doing(doing)?;
         fs::set_permissions(point, Permissions::from_mode(found.mode)).doing(doing)?;
         self.give(point, found.uid, found.gid)
     }
@@ -195,9 +194,12 @@ fn mount_sys(network: &str) -> Result<(), Failure> {
     let open = |path: &str| File::open(path).doing(doing);
     let (own, target) = (open("/proc/self/ns/net")?, open(network)?);
     fs::create_dir(sys()).doing(doing)?;
-    setns(target, CloneFlags::CLONE_NEWNET).doing(doing)?;
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC | MsFlags::MS_NODEV | MsFlags::MS_RDONLY;
-    let mounted = mount(Some("sysfs"), &sys(), Some("sysfs"), flags, None::<&str>);
-    setns(own, CloneFlags::CLONE_NEWNET).doing(doing)?;
+    let enter = |network: File| {
+        move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).doing(doing)
+    };
+    enter(target)?;
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC | MountFlags::NODEV | MountFlags::RDONLY;
+    let mounted = mount("sysfs", sys(), "sysfs", flags, None);
+    enter(own)?;
     mounted.doing(doing)
 }

@@ -8,15 +8,19 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
-use nix::sys::signal::SigSet;
-use nix::unistd::{Gid, Pid, User, initgroups, setgid, setgroups, setuid};
+use rustix::io::Errno;
+use rustix::process::setsid;
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use rustix::thread::{
+    CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_setaffinity, set_thread_gid, set_thread_uid,
+};
 
 use super::exec::plan::read_message;
 use super::inherited_limits::shed;
 use super::plan::ProcessRun;
+use super::signals::unblock_all;
 use crate::failure::{Failure, FailureContext};
-use crate::users;
+use crate::users::{self, User};
 
 /// Its exit code when it could not become the program; nobody sees it.
 const FAILED: i32 = 127;
@@ -47,8 +51,8 @@ fn become_task(run: &ProcessRun) -> Failure {
 }
 
 fn prepare(run: &ProcessRun) -> Result<(), Failure> {
-    nix::unistd::setsid().doing(|| "begin a session".into())?;
-    SigSet::empty().thread_set_mask().doing(|| "unblock signals".into())?;
+    setsid().doing(|| "begin a session".into())?;
+    unblock_all().doing(|| "unblock signals".into())?;
     shed()?;
     pin(&run.cores)?;
     enter_network(&run.network)?;
@@ -68,8 +72,13 @@ fn pin(cores: &[u32]) -> Result<(), Failure> {
     }
     let doing = || format!("pin the task to the cores {cores:?}");
     let mut set = CpuSet::new();
-    cores.iter().try_for_each(|core| set.set(*core as usize)).doing(doing)?;
-    sched_setaffinity(Pid::from_raw(0), &set).doing(doing)
+    for core in cores.iter().map(|core| *core as usize) {
+        if core >= CpuSet::MAX_CPU {
+            return Err(Failure::new(doing(), Errno::INVAL));
+        }
+        set.set(core);
+    }
+    sched_setaffinity(None, &set).doing(doing)
 }
 
 fn enter_network(path: &str) -> Result<(), Failure> {
@@ -77,13 +86,14 @@ fn enter_network(path: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let doing = || format!("enter the network {path}");
-    setns(File::open(path).doing(doing)?, CloneFlags::CLONE_NEWNET).doing(doing)
+    let network = File::open(path).doing(doing)?;
+    move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).doing(doing)
 }
 
 fn take_input(path: &str) -> Result<(), Failure> {
     let path = if path.is_empty() { "/dev/null" } else { path };
     let input = File::open(path).doing(|| format!("open {path}"))?;
-    nix::unistd::dup2_stdin(&input).doing(|| "replace standard input".into())
+    dup2_stdin(&input).doing(|| "replace standard input".into())
 }
 
 /// Opened by the leader of a session without one, a terminal becomes the session's own.
@@ -93,20 +103,15 @@ fn take_terminal(path: &str, user: Option<&User>) -> Result<(), Failure> {
     if let Some(user) = user {
         fchown(&terminal, Some(user.uid.as_raw()), None).doing(doing)?;
     }
-    nix::unistd::dup2_stdin(&terminal).doing(doing)?;
-    nix::unistd::dup2_stdout(&terminal).doing(doing)?;
-    nix::unistd::dup2_stderr(&terminal).doing(doing)
+    dup2_stdin(&terminal).doing(doing)?;
+    dup2_stdout(&terminal).doing(doing)?;
+    dup2_stderr(&terminal).doing(doing)
 }
 
+/// The kernel changes one thread alone, and this process has no other: the program that it becomes has these ids.
 fn switch_user(user: User) -> Result<(), Failure> {
-    let name = user.name;
-    let doing = || format!("become the user {name}");
-    let c_name = std::ffi::CString::new(name.as_str()).map_err(|error| Failure::other(doing(), error))?;
-    set_groups(&c_name, user.gid).doing(doing)?;
-    setgid(user.gid).doing(doing)?;
-    setuid(user.uid).doing(doing)
-}
-
-fn set_groups(name: &std::ffi::CStr, gid: Gid) -> nix::Result<()> {
-    initgroups(name, gid).or_else(|_| setgroups(&[gid]))
+    let doing = || format!("become the user {}", user.name);
+    user.join_groups(doing)?;
+    set_thread_gid(user.gid).doing(doing)?;
+    set_thread_uid(user.uid).doing(doing)
 }

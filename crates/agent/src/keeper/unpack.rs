@@ -9,17 +9,17 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nix::sched::{CloneFlags, unshare};
-use nix::sys::resource::{Resource, setrlimit};
-use nix::sys::signal::Signal;
 use prost::Message;
+use rustix::process::{Resource, Rlimit, Signal, chroot, set_parent_process_death_signal, setrlimit};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+    CapabilitySet, CapabilitySets, UnshareFlags, remove_capability_from_bounding_set, set_capabilities,
+    set_no_new_privs,
 };
 
 use super::inherited_limits::shed;
 use crate::failure::{Failure, FailureContext};
 use crate::images::unpack::{Content, LowerLink, Unpacked, unpack, unpack_zip};
+use crate::namespaces::unshare;
 
 /// To give files to their owners, to write into directories that belong to others, and to have files made in a directory be
 /// of its group.
@@ -72,7 +72,7 @@ pub(super) const APART: &str = "apart";
 /// whatever rights, may end all that is root's and that he sees.
 pub(super) fn run_isolated(words: &[&str]) -> Result<i32, Failure> {
     let doing = || "start the process that unpacks".to_owned();
-    unshare(CloneFlags::CLONE_NEWPID).doing(doing)?;
+    unshare(UnshareFlags::NEWPID).doing(doing)?;
     let own: Vec<_> = std::env::args_os().collect();
     let before = own.get(1..own.len() - words.len()).unwrap_or_default();
     let status = Command::new("/proc/self/exe").args(before).arg(APART).args(words).status().doing(doing)?;
@@ -120,13 +120,15 @@ fn path_bytes(path: PathBuf) -> Vec<u8> {
 fn confine(dir: &Path) -> Result<(), Failure> {
     let doing = || format!("shut the unpacking into {} in", dir.display());
     // Whoever waits for it may be killed.
-    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).doing(doing)?;
+    set_parent_process_death_signal(Some(Signal::KILL)).doing(doing)?;
     shed()?;
-    unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWNS).doing(doing)?;
-    setrlimit(Resource::RLIMIT_AS, MEMORY_BYTES_MAX, MEMORY_BYTES_MAX).doing(doing)?;
-    setrlimit(Resource::RLIMIT_NOFILE, OPEN_FILES_MAX, OPEN_FILES_MAX).doing(doing)?;
-    setrlimit(Resource::RLIMIT_CORE, 0, 0).doing(doing)?;
-    nix::unistd::chroot(dir).doing(doing)?;
+    unshare(UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWNS).doing(doing)?;
+    for (resource, most) in
+        [(Resource::As, MEMORY_BYTES_MAX), (Resource::Nofile, OPEN_FILES_MAX), (Resource::Core, 0)]
+    {
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) }).doing(doing)?;
+    }
+    chroot(dir).doing(doing)?;
     std::env::set_current_dir("/").doing(doing)?;
     for capability in CapabilitySet::all().difference(KEPT).iter() {
         // One that this kernel does not know is not there either.

@@ -4,21 +4,21 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, Signal, killpg};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::Pid;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, pidfd_send_signal};
 
 use super::control::{Control, ControlRequest};
 use super::output::Outputs;
 use super::reap::reap;
-use super::signals;
+use super::signals::{self, ChildSignals};
 
 /// How long the output pipes are read once nothing of the task is left; only something outside can hold them open.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
 
+const DRAIN_LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
 /// Only guards against a lost wake-up: a thousand keepers that look each second take more of the machine than their agent.
-const LOOK_AGAIN_MS: u16 = 10_000;
+const LOOK_AGAIN_EVERY: Duration = Duration::from_secs(10);
 
 /// How a task's main process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,14 +37,14 @@ pub(super) enum MainProcess {
 
 pub(super) struct TaskWatch<'a> {
     main: MainProcess,
-    children: Option<SignalFd>,
+    children: Option<ChildSignals>,
     outputs: Outputs,
     control: &'a mut Control,
 }
 
 impl<'a> TaskWatch<'a> {
     pub(super) fn new(main: MainProcess, outputs: Outputs, control: &'a mut Control) -> Self {
-        Self { main, children: child_signals(), outputs, control }
+        Self { main, children: ChildSignals::catch(), outputs, control }
     }
 
     pub(super) fn until_the_end(&mut self) -> MainExit {
@@ -56,8 +56,7 @@ impl<'a> TaskWatch<'a> {
             self.outputs.pump();
             let main = &self.main;
             self.control.serve(|request| perform(main, request));
-            let pause = self.outputs.pause().and_then(|pause| PollTimeout::try_from(pause).ok());
-            self.sleep(pause.unwrap_or(PollTimeout::from(LOOK_AGAIN_MS)));
+            self.sleep(self.outputs.pause().unwrap_or(LOOK_AGAIN_EVERY));
         }
     }
 
@@ -67,27 +66,27 @@ impl<'a> TaskWatch<'a> {
         self.outputs.pump();
         while !self.outputs.are_closed() && Instant::now() < deadline {
             let mut fds: Vec<_> = self.outputs.fds().map(readable).collect();
-            let _ = poll(&mut fds, PollTimeout::from(50u16));
+            let _ = poll(&mut fds, Some(&DRAIN_LOOK_EVERY));
             self.outputs.pump();
         }
     }
 
     /// Until something happens, or the timeout is over.
-    fn sleep(&self, timeout: PollTimeout) {
+    fn sleep(&self, timeout: Duration) {
         let children = self.children.iter().map(AsFd::as_fd);
         let adopted = if let MainProcess::Adopted(pidfd) = &self.main { Some(pidfd.as_fd()) } else { None };
         let fds = children.chain(adopted).chain(self.outputs.fds()).chain(self.control.fds());
         let mut fds: Vec<_> = fds.map(readable).collect();
-        let _ = poll(&mut fds, timeout);
+        let _ = poll(&mut fds, Timespec::try_from(timeout).ok().as_ref());
     }
 
     fn end(&self) -> Option<MainExit> {
-        while let Some(Ok(Some(_))) = self.children.as_ref().map(SignalFd::read_signal) {}
+        self.children.iter().for_each(ChildSignals::take);
         match &self.main {
             MainProcess::Child(pid) => reap(*pid),
             MainProcess::Adopted(pidfd) => {
                 let mut fds = [readable(pidfd.as_fd())];
-                let ended = poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0);
+                let ended = poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
                 ended.then_some(MainExit { exit_code: -1, signal: 0 })
             }
         }
@@ -95,29 +94,20 @@ impl<'a> TaskWatch<'a> {
 }
 
 pub(super) fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
-    PollFd::new(fd, PollFlags::POLLIN)
-}
-
-/// Blocked signals are inherited, but not by what the standard library spawns: it unblocks all.
-pub(super) fn child_signals() -> Option<SignalFd> {
-    let mut signals = SigSet::empty();
-    signals.add(Signal::SIGCHLD);
-    signals.thread_block().ok()?;
-    SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC).ok()
+    PollFd::from_borrowed_fd(fd, PollFlags::IN)
 }
 
 fn perform(main: &MainProcess, request: ControlRequest) -> io::Result<()> {
-    let number = if let ControlRequest::Signal(number) = request { number } else { Signal::SIGKILL as i32 };
+    let number = if let ControlRequest::Signal(number) = request { number } else { Signal::KILL.as_raw() };
     let signal = signals::numbered(number).ok_or(io::ErrorKind::InvalidInput)?;
     match main {
         MainProcess::Child(pid) => {
             if request == ControlRequest::Kill {
                 // Processes that left the group die when the main process has been reaped.
-                let _ = killpg(*pid, Signal::SIGKILL);
+                let _ = kill_process_group(*pid, Signal::KILL);
             }
-            let pid = rustix::process::Pid::from_raw(pid.as_raw()).ok_or(io::ErrorKind::InvalidInput)?;
-            Ok(rustix::process::kill_process(pid, signal)?)
+            Ok(kill_process(*pid, signal)?)
         }
-        MainProcess::Adopted(pidfd) => Ok(rustix::process::pidfd_send_signal(pidfd, signal)?),
+        MainProcess::Adopted(pidfd) => Ok(pidfd_send_signal(pidfd, signal)?),
     }
 }

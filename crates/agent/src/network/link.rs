@@ -3,20 +3,23 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sched::{CloneFlags, unshare};
-use nix::sys::statfs::{FsType, fstatfs};
+use rustix::fs::fstatfs;
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
+use rustix::net::netdevice::name_to_index;
+use rustix::thread::UnshareFlags;
 
 use super::address::{Addresses, Subnets};
 use super::namespaces_dir;
 use super::programs::IP;
 use crate::failure::{Failure, FailureContext};
+use crate::namespaces::unshare;
 
 /// `NSFS_MAGIC` of linux/magic.h.
-const NSFS: FsType = FsType(0x6e73_6673);
+const NSFS: u64 = 0x6e73_6673;
 
 /// What containers see of theirs.
 const WITHIN: &str = "eth0";
@@ -121,7 +124,9 @@ impl NetworkLink {
 
     /// Removes what is there of both. Whoever still is in the namespace has the loopback address alone.
     pub(super) fn remove(&self) -> Result<(), Failure> {
-        if nix::net::if_::if_nametoindex(self.name.as_str()).is_ok() {
+        // Of any kind: the kernel asks for one to ask it by.
+        let socket = UnixDatagram::unbound().doing(|| format!("look for the interface {}", self.name))?;
+        if name_to_index(&socket, &self.name).is_ok() {
             IP.run(&format!("link delete {}\n", self.name))?;
         }
         remove_namespace(&self.path())
@@ -130,9 +135,9 @@ impl NetworkLink {
 
 fn make_within(path: &Path, interfaces: &str) -> Result<(), Failure> {
     let doing = || format!("make the network namespace {}", path.display());
-    unshare(CloneFlags::CLONE_NEWNET).doing(doing)?;
+    unshare(UnshareFlags::NEWNET).doing(doing)?;
     let own = Path::new("/proc/thread-self/ns/net");
-    mount(Some(own), path, None::<&str>, MsFlags::MS_BIND, None::<&str>).doing(doing)?;
+    mount_bind(own, path).doing(doing)?;
     // The ports below 1024 are its own, whoever listens.
     let low_ports = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
     fs::write(low_ports, "0").doing(|| format!("set {low_ports}"))?;
@@ -143,16 +148,16 @@ fn is_namespace(path: &Path) -> bool {
     File::open(path)
         .ok()
         .and_then(|file| fstatfs(file).ok())
-        .is_some_and(|found| found.filesystem_type() == NSFS)
+        .is_some_and(|found| u64::try_from(found.f_type) == Ok(NSFS))
 }
 
 /// Removing the file lets go of the namespace in all mount namespaces, of which tasks' keepers have their own.
 fn remove_namespace(path: &Path) -> Result<(), Failure> {
     let doing = || format!("remove {}", path.display());
     loop {
-        match umount2(path, MntFlags::MNT_DETACH) {
+        match unmount(path, UnmountFlags::DETACH) {
             Ok(()) => {}
-            Err(Errno::EINVAL | Errno::ENOENT) => break,
+            Err(Errno::INVAL | Errno::NOENT) => break,
             Err(errno) => return Err(Failure::new(doing(), errno)),
         }
     }
@@ -162,17 +167,23 @@ fn remove_namespace(path: &Path) -> Result<(), Failure> {
     }
 }
 
+/// The names of all interfaces in this thread's network. No name has a colon in it.
+fn interfaces() -> io::Result<Vec<String>> {
+    let counters = fs::read_to_string("/proc/thread-self/net/dev")?;
+    let names = counters.lines().filter_map(|line| line.split_once(':'));
+    Ok(names.map(|(name, _)| name.trim_start().to_owned()).collect())
+}
+
 /// Removes namespaces and interfaces of this prefix but the `known` ones.
 pub(super) fn remove_others(prefix: &str, known: &BTreeSet<String>) -> Result<(), Failure> {
     let prefix = format!("{prefix}-");
     let is_ours =
         |name: &str| name.strip_prefix(&prefix).is_some_and(|rest| u32::from_str_radix(rest, 16).is_ok());
     let is_left = |name: &String| is_ours(name) && !known.contains(name);
-    let interfaces = nix::net::if_::if_nameindex().doing(|| "list the host's interfaces".into())?;
-    let interfaces = interfaces.into_iter().map(|found| found.name().to_string_lossy().into_owned());
+    let interfaces = interfaces().doing(|| "list the host's interfaces".into())?;
     let files = fs::read_dir(namespaces_dir()).into_iter().flatten().flatten();
     let files = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let left: BTreeSet<String> = interfaces.chain(files).filter(is_left).collect();
+    let left: BTreeSet<String> = interfaces.into_iter().chain(files).filter(is_left).collect();
     if !left.is_empty() {
         tracing::info!(count = left.len(), "removing networks that belong to no allocation");
     }

@@ -31,7 +31,7 @@ pub(super) const NFT: Program = Program { name: "nft", package: "nftables", args
 /// Whether both are there, and this process may do what they do.
 pub(super) fn check() -> Result<(), Failure> {
     let doing = "make networks of allocations";
-    if !nix::unistd::Uid::effective().is_root() {
+    if !rustix::process::geteuid().is_root() {
         return Err(Failure::other(doing, "the agent does not run as root"));
     }
     [IP, NFT].iter().try_for_each(|program| program.path().map(drop))

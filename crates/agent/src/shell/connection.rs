@@ -9,7 +9,7 @@ use berth_api::agent::{
 };
 use berth_tls::{CertificateRevoked, Stream};
 use bytes::BytesMut;
-use nix::sys::socket::{setsockopt, sockopt};
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_user_timeout};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -134,8 +134,8 @@ async fn dial(
     let connected = timeout(DIAL_MAX.min(patience), TcpStream::connect(server)).await;
     let stream = connected.map_err(|_| Failure::other(doing(), "no answer in time"))?.doing(doing)?;
     stream.set_nodelay(true).doing(doing)?;
-    setsockopt(&stream, sockopt::KeepAlive, &true).doing(doing)?;
-    setsockopt(&stream, sockopt::TcpUserTimeout, &UNACKNOWLEDGED_MS_MAX).doing(doing)?;
+    set_socket_keepalive(&stream, true).doing(doing)?;
+    set_tcp_user_timeout(&stream, UNACKNOWLEDGED_MS_MAX).doing(doing)?;
     credentials.shake_hands(stream, server, patience).await.doing(doing)
 }
 

@@ -1,6 +1,6 @@
 //! The agent's data directory: who may use it, who the node is, and what it ran.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -8,13 +8,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use berth_api::agent::{AgentIdentity, AllocId, ClusterId, DynamicMeta, Fence, RevokedServer};
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
 
 use super::servers;
 use crate::dirs::remove_tree;
 use crate::failure::{Failure, FailureContext};
 use crate::lifecycle::AllocRecord;
+use crate::locked_file::LockedFile;
 use crate::paths::AllocPaths;
 use crate::{disk, proc};
 
@@ -86,7 +85,7 @@ pub(crate) struct Damaged {
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
-    _lock: Flock<File>,
+    _lock: LockedFile,
 }
 
 impl DataDir {
@@ -290,20 +289,21 @@ pub(crate) fn make_dir(path: &Path, mode: u32) -> Result<(), Failure> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).doing(doing)
 }
 
-fn lock(path: &Path) -> Result<Flock<File>, Failure> {
+fn lock(path: &Path) -> Result<LockedFile, Failure> {
     let doing = || format!("use the data directory {}", path.display());
     let mut file =
         File::options().create(true).read(true).append(true).open(path.join("lock")).doing(doing)?;
     let deadline = Instant::now() + LOCK_WAIT_MAX;
     loop {
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(mut lock) => {
-                lock.set_len(0).doing(doing)?;
-                lock.write_all(std::process::id().to_string().as_bytes()).doing(doing)?;
-                return Ok(lock);
+        match file.try_lock() {
+            Ok(()) => {
+                let mut locked = LockedFile(file);
+                locked.0.set_len(0).doing(doing)?;
+                locked.0.write_all(std::process::id().to_string().as_bytes()).doing(doing)?;
+                return Ok(locked);
             }
-            Err((back, Errno::EWOULDBLOCK)) => file = back,
-            Err((_, errno)) => return Err(Failure::new(doing(), errno)),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(Failure::new(doing(), error)),
         }
         if Instant::now() > deadline {
             let mut pid = String::new();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use berth_api::agent::{AllocId, TaskEventKind, TaskSpec};
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 use tokio::net::UnixListener;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
@@ -148,7 +148,7 @@ impl Context {
         let named = signals::number(&spec.kill_signal);
         let equipment = self.equipment();
         let driver = equipment.drivers.iter().find(|driver| driver.name() == spec.driver);
-        let default = driver.map_or(Signal::SIGTERM, |driver| driver.kill_signal()) as i32;
+        let default = driver.map_or(Signal::TERM, |driver| driver.kill_signal()).as_raw();
         StopSignal { named, default }
     }
 }

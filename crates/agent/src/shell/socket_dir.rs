@@ -5,16 +5,15 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-use nix::fcntl::OFlag;
-use nix::sys::stat::Mode;
+use rustix::fs::{Mode, OFlags, open};
 
 /// An open directory, through which its sockets have short paths.
 pub(super) struct SocketDir(OwnedFd);
 
 impl SocketDir {
     pub(super) fn open(dir: &Path) -> io::Result<Self> {
-        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        Ok(Self(nix::fcntl::open(dir, flags, Mode::empty())?))
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(open(dir, flags, Mode::empty())?))
     }
 
     /// A short path of a file in it, good for as long as this lives.

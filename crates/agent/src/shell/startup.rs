@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::unistd::Uid;
+use rustix::process::geteuid;
 
 use super::AgentConfig;
 use crate::HOST_LOG_TARGET;
@@ -35,7 +35,7 @@ pub(super) fn networks(config: &AgentConfig, data_dir: &Path) -> Result<Arc<Netw
 /// Ids for users of containers, or why there are none, which is logged once.
 pub(super) fn user_ids(config: &AgentConfig, data_dir: &Path) -> Result<UserIds, String> {
     UserIds::open(&config.user_ids, data_dir, &config.keeper_command).map_err(|failure| {
-        let can_have = Uid::effective().is_root() && (config.drivers.containers || config.drivers.exec);
+        let can_have = geteuid().is_root() && (config.drivers.containers || config.drivers.exec);
         if can_have {
             tracing::warn!(target: HOST_LOG_TARGET, %failure, "root of a container is root of this node here");
         }

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use nix::fcntl::{Flock, FlockArg};
 use prost::Message;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -23,6 +22,7 @@ use crate::failure::{Failure, FailureContext};
 use crate::keeper::container::BUNDLE;
 use crate::keeper::plan::{COMPLAINTS_FILE, ExitRecord, KeeperPlan, LOCK_FILE, SOCKET_FILE, StartRecord};
 use crate::lifecycle::{Event, Exit, FoundTask, StartFailure, StartFailureKind, TaskRef};
+use crate::locked_file::LockedFile;
 use crate::proc;
 
 /// How long a keeper may take to be ready; it waits up to 10 s for the one before it.
@@ -216,8 +216,7 @@ impl Keeper<'_> {
 }
 
 fn is_locked(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return false };
-    Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
+    File::open(path).map(LockedFile).is_ok_and(|file| file.0.try_lock_shared().is_err())
 }
 
 /// A connection to a keeper whose task runs.

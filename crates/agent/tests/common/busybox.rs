@@ -12,7 +12,7 @@ pub fn runtimes() -> Vec<&'static str> {
         ["/usr/bin/crun", "/usr/sbin/runc"].into_iter().partition(|path| Path::new(path).exists());
     missing.iter().for_each(|missing| eprintln!("skipped: {missing} is missing"));
     let lacking = match () {
-        () if !nix::unistd::Uid::effective().is_root() => "this is not root",
+        () if !rustix::process::geteuid().is_root() => "this is not root",
         () if runtimes.is_empty() => "there is no OCI runtime",
         () if !Path::new("/bin/busybox").exists() => "there is no busybox",
         () => return runtimes,

@@ -32,7 +32,7 @@ impl World {
         let missing = [runtime, "/bin/busybox"].into_iter().find(|path| !Path::new(path).exists());
         let why = match missing {
             Some(path) => format!("{path} is missing"),
-            None if !nix::unistd::Uid::effective().is_root() => "not root".to_owned(),
+            None if !rustix::process::geteuid().is_root() => "not root".to_owned(),
             None => return Some(Self::start(runtime)),
         };
         eprintln!("skipped: {why}");

@@ -5,8 +5,9 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::Command;
 
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
+use berth_agent::unshare;
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::thread::UnshareFlags;
 use tempfile::TempDir;
 
 /// ext4 in a file. What is mounted is seen by this thread and whatever it starts, and is gone with the last of them.
@@ -24,9 +25,9 @@ fn run(command: &mut Command) -> Result<(), String> {
 }
 
 /// From here on mounts of this thread are its own.
-fn own_mounts() -> nix::Result<()> {
-    unshare(CloneFlags::CLONE_NEWNS)?;
-    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
+fn own_mounts() -> rustix::io::Result<()> {
+    unshare(UnshareFlags::NEWNS)?;
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
 }
 
 impl Disk {
@@ -58,8 +59,8 @@ impl Disk {
     }
 
     pub fn free_bytes(&self) -> u64 {
-        let found = nix::sys::statvfs::statvfs(&self.dir).expect("a disk");
-        found.blocks_free() * found.fragment_size()
+        let found = rustix::fs::statvfs(&self.dir).expect("a disk");
+        found.f_bfree * found.f_frsize
     }
 }
 

@@ -4,6 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use berth_agent::unshare;
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::thread::UnshareFlags;
+
 /// The address of the host in front of its agent, and one beyond it.
 pub const HOST: &str = "10.9.9.1";
 pub const BEYOND: &str = "10.9.9.2";
@@ -28,13 +32,10 @@ pub fn sh(script: &str) {
 
 /// The calling thread, and whatever it starts from now on, is on a host of its own.
 pub fn become_one() {
-    use nix::mount::{MsFlags, mount};
-    use nix::sched::{CloneFlags, unshare};
-    unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).expect("namespaces");
-    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
-        .expect("private");
+    unshare(UnshareFlags::NEWNET | UnshareFlags::NEWNS).expect("namespaces");
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).expect("private");
     fs::create_dir_all("/run/netns").expect("a directory");
-    mount(Some("none"), "/run/netns", Some("tmpfs"), MsFlags::empty(), None::<&str>).expect("mounted");
+    mount("none", "/run/netns", "tmpfs", MountFlags::empty(), None).expect("mounted");
     sh(&format!(
         "echo 1 > /proc/sys/net/ipv4/ip_forward; ip link set lo up; ip netns add beyond; \
          ip link add veth0 type veth peer name veth0 netns beyond; ip addr add {HOST}/24 dev veth0; \
@@ -66,10 +67,9 @@ pub fn namespaces() -> Vec<String> {
 
 /// Interfaces that allocations have.
 pub fn interfaces() -> Vec<String> {
-    let found = nix::net::if_::if_nameindex().expect("listed");
-    let names: Vec<String> =
-        found.into_iter().map(|found| found.name().to_string_lossy().into_owned()).collect();
-    names.into_iter().filter(|name| name.starts_with("berth-")).collect()
+    let counters = fs::read_to_string("/proc/thread-self/net/dev").expect("listed");
+    let names = counters.lines().filter_map(|line| Some(line.split_once(':')?.0.trim_start()));
+    names.filter(|name| name.starts_with("berth-")).map(str::to_owned).collect()
 }
 
 /// All rules for packets.

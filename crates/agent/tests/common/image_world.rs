@@ -36,7 +36,7 @@ impl World {
 
     pub fn at(data: TempDir, env: &[(&str, &str)], images: &Path) -> Option<Self> {
         let missing = ["/usr/bin/crun", "/bin/busybox"].into_iter().find(|path| !Path::new(path).exists());
-        if missing.is_some() || !nix::unistd::Uid::effective().is_root() {
+        if missing.is_some() || !rustix::process::geteuid().is_root() {
             eprintln!(
                 "skipped: {}",
                 missing.map_or("not root".to_owned(), |path| format!("{path} is missing"))

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal, kill_process};
+
 /// Long enough for the slowest machine; nothing that is right waits that long.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -18,8 +21,8 @@ pub fn agent_program() -> PathBuf {
 
 /// Tells an agent to end, which takes its tasks along, and waits until it has.
 pub fn end_agent(agent: &mut Child) {
-    if let (Ok(None), Ok(pid)) = (agent.try_wait(), i32::try_from(agent.id())) {
-        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM);
+    if let Ok(None) = agent.try_wait() {
+        let _ = kill_process(Pid::from_child(agent), Signal::TERM);
     }
     let deadline = Instant::now() + PATIENCE;
     while matches!(agent.try_wait(), Ok(None)) && Instant::now() < deadline {
@@ -34,7 +37,7 @@ pub fn unmount_below(dir: &Path) {
     let mounts = std::fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
     for point in mounts.lines().filter_map(|line| line.split(' ').nth(1)) {
         if Path::new(point).starts_with(dir) {
-            let _ = nix::mount::umount2(point, nix::mount::MntFlags::MNT_DETACH);
+            let _ = unmount(point, UnmountFlags::DETACH);
         }
     }
 }

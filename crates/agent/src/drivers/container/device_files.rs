@@ -4,7 +4,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use nix::sys::stat::{major, minor};
+use rustix::fs::{major, minor};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, FailureContext};
@@ -45,8 +45,8 @@ impl DeviceFile {
         DeviceNode {
             path: self.path.clone(),
             is_block: self.kind == "b",
-            major: major(self.found.rdev()),
-            minor: minor(self.found.rdev()),
+            major: major(self.found.rdev()).into(),
+            minor: minor(self.found.rdev()).into(),
             mode: self.found.mode() & 0o777,
             uid: self.found.uid(),
             gid: self.found.gid(),

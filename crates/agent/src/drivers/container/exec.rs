@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 use serde::Deserialize;
 
 use super::bundle::ExtraFiles;
@@ -141,7 +141,7 @@ impl Driver for ExecDriver {
     }
 
     fn kill_signal(&self) -> Signal {
-        Signal::SIGINT
+        Signal::INT
     }
 
     fn network(&self, task: &TaskContext<'_>) -> Result<NetworkNeed, StartFailure> {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use berth_api::agent::TaskSpec;
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 
 use self::bundle::ExtraFiles;
 pub use self::capabilities::extra_capability;
@@ -155,7 +155,7 @@ impl Driver for ContainerDriver {
     }
 
     fn kill_signal(&self) -> Signal {
-        Signal::SIGTERM
+        Signal::TERM
     }
 
     fn image(&self, task: &TaskContext<'_>) -> Result<Option<ImageRequest>, StartFailure> {

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use nix::unistd::Uid;
+use rustix::process::geteuid;
 
 use crate::program::{self, ProgramOutput};
 
@@ -26,7 +26,7 @@ const NO_CONTAINER: &str = "berth-no-such-container";
 
 /// The path of the OCI runtime, or why there is none that can be used.
 pub(super) fn find(configured: &str) -> Result<String, String> {
-    if !Uid::effective().is_root() {
+    if !geteuid().is_root() {
         return Err("the agent does not run as root, which making containers needs".into());
     }
     if !configured.is_empty() {

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
-use nix::fcntl::AtFlags;
-use nix::sys::stat::fstatat;
+use rustix::fs::{AtFlags, statat};
+use rustix::io::Errno;
 
 use super::{Unpacker, refused, short};
 
@@ -62,8 +61,8 @@ impl LowerLinks {
         let mut left = Vec::new();
         for (path, target) in self.targets {
             let (parent, name) = unpacker.parent(&path)?;
-            match fstatat(&parent, &name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-                Err(Errno::ENOENT) => left.push(LowerLink { path, target }),
+            match statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => left.push(LowerLink { path, target }),
                 found => drop(found?),
             }
         }

@@ -3,9 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use nix::sys::stat::{Mode, fchmod, futimens};
-use nix::sys::time::TimeSpec;
-use nix::unistd::{Gid, Uid, fchown};
+use rustix::fs::{Gid, Mode, Timespec, Timestamps, Uid, fchmod, fchown, futimens};
 use tar::{EntryType, Header};
 
 use super::extension::Extension;
@@ -16,7 +14,7 @@ pub(super) struct Meta {
     /// None for whoever unpacks it.
     pub(super) owner: Option<(Uid, Gid)>,
     pub(super) mode: Mode,
-    pub(super) changed: TimeSpec,
+    pub(super) changed: Timespec,
 }
 
 impl Meta {
@@ -25,15 +23,20 @@ impl Meta {
             let number = |id: u64| u32::try_from(id).map_err(|_| refused("an owner out of range"));
             let uid = extended.uid.map_or_else(|| header.uid(), Ok)?;
             let gid = extended.gid.map_or_else(|| header.gid(), Ok)?;
-            io::Result::Ok((Uid::from_raw(number(uid)?), Gid::from_raw(number(gid)?)))
+            // Of the highest number, which nobody has, the kernel takes that it is to leave the owner as it is.
+            io::Result::Ok((Uid::from_raw_unchecked(number(uid)?), Gid::from_raw_unchecked(number(gid)?)))
         };
         let has_group = content == Content::Layer && header.entry_type() == EntryType::Directory;
         let permitted = if has_group { 0o3777 } else { 0o1777 };
         Ok(Self {
             owner: if content == Content::Layer { Some(owner()?) } else { None },
             mode: Mode::from_bits_truncate(header.mode()? & permitted),
-            changed: TimeSpec::new(i64::try_from(header.mtime()?).unwrap_or(0), 0),
+            changed: Timespec { tv_sec: i64::try_from(header.mtime()?).unwrap_or(0), tv_nsec: 0 },
         })
+    }
+
+    pub(super) fn times(&self) -> Timestamps {
+        Timestamps { last_access: self.changed, last_modification: self.changed }
     }
 
     pub(super) fn finish(&self, file: impl AsFd) -> io::Result<()> {
@@ -41,6 +44,6 @@ impl Meta {
             fchown(&file, Some(uid), Some(gid))?;
         }
         fchmod(&file, self.mode)?;
-        Ok(futimens(&file, &self.changed, &self.changed)?)
+        Ok(futimens(&file, &self.times())?)
     }
 }

@@ -29,10 +29,11 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
-use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2};
-use nix::sys::stat::{Mode, UtimensatFlags, mkdirat, utimensat};
-use nix::unistd::{LinkatFlags, UnlinkatFlags, fchownat, linkat, mkfifoat, symlinkat, unlinkat};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, ResolveFlags, chownat, linkat, mkdirat, mkfifoat, openat2, symlinkat, unlinkat,
+    utimensat,
+};
+use rustix::io::Errno;
 use tar::{EntryType, Header};
 
 use self::blocks::Blocks;
@@ -262,11 +263,10 @@ impl Unpacker {
     }
 
     /// Resolved with the target as root: `/` and `..` in symlinks lead nowhere else.
-    fn open(&self, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
+    fn open(&self, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let links = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-        let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(links);
-        resolve(|| openat2(&self.root, path, how))
+        let links = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        resolve(|| openat2(&self.root, path, flags | OFlags::CLOEXEC, Mode::empty(), links))
     }
 
     /// Opens the directory that `path` lies in, made where it is missing.
@@ -277,9 +277,9 @@ impl Unpacker {
     }
 
     fn open_or_make(&self, dir: &Path) -> io::Result<OwnedFd> {
-        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
         match self.open(dir, flags) {
-            Err(Errno::ENOENT) if !dir.as_os_str().is_empty() => {
+            Err(Errno::NOENT) if !dir.as_os_str().is_empty() => {
                 let (parent, name) = self.parent(dir)?;
                 mkdirat(&parent, &name, Mode::from_bits_truncate(0o755))?;
                 Ok(self.open(dir, flags)?)
@@ -291,10 +291,10 @@ impl Unpacker {
     fn directory(&self, meta: Meta, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         match mkdirat(&parent, &name, Mode::from_bits_truncate(0o755)) {
-            Ok(()) | Err(Errno::EEXIST) => {}
+            Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno.into()),
         }
-        meta.finish(self.open(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?)
+        meta.finish(self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?)
     }
 
     fn file(
@@ -306,12 +306,9 @@ impl Unpacker {
     ) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         clear(&parent, &name)?;
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let how = OpenHow::new()
-            .flags(flags)
-            .mode(Mode::S_IRUSR | Mode::S_IWUSR)
-            .resolve(ResolveFlag::RESOLVE_BENEATH);
-        let mut file = File::from(openat2(&parent, &name, how)?);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let mut file = File::from(openat2(&parent, &name, flags, mode, ResolveFlags::BENEATH)?);
         match map {
             Some(map) => map.write(content, &mut file)?,
             None => drop(io::copy(content, &mut file)?),
@@ -324,9 +321,9 @@ impl Unpacker {
         clear(&parent, &name)?;
         symlinkat(target, &parent, &name)?;
         if let Some((uid, gid)) = meta.owner {
-            fchownat(&parent, &name, Some(uid), Some(gid), AtFlags::AT_SYMLINK_NOFOLLOW)?;
+            chownat(&parent, &name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
         }
-        Ok(utimensat(&parent, &name, &meta.changed, &meta.changed, UtimensatFlags::NoFollowSymlink)?)
+        Ok(utimensat(&parent, &name, &meta.times(), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     fn link(&mut self, path: &Path, target: &Path) -> io::Result<()> {
@@ -334,15 +331,15 @@ impl Unpacker {
         let (parent, name) = self.parent(path)?;
         clear(&parent, &name)?;
         // The target's directories are not made: they would stand for those of lower layers.
-        let from = self.open(target.parent().unwrap_or(Path::new("")), OFlag::O_PATH | OFlag::O_DIRECTORY);
+        let from = self.open(target.parent().unwrap_or(Path::new("")), OFlags::PATH | OFlags::DIRECTORY);
         let linked = from.and_then(|from| {
             let from_name = target.file_name().unwrap_or(OsStr::new(""));
-            linkat(&from, from_name, &parent, &name, LinkatFlags::empty())
+            linkat(&from, from_name, &parent, &name, AtFlags::empty())
         });
         match linked {
             // Lower layers are not here: each is unpacked by itself, several at a time.
-            Err(Errno::ENOENT) if self.content == Content::Layer => self.links.add(path, &target),
-            Err(Errno::ENOENT) => Err(refused(&links::missing(&target))),
+            Err(Errno::NOENT) if self.content == Content::Layer => self.links.add(path, &target),
+            Err(Errno::NOENT) => Err(refused(&links::missing(&target))),
             linked => Ok(linked?),
         }
     }
@@ -350,11 +347,10 @@ impl Unpacker {
     fn pipe(&self, meta: &Meta, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         clear(&parent, &name)?;
-        mkfifoat(&parent, &name, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        mkfifoat(&parent, &name, Mode::RUSR | Mode::WUSR)?;
         // Without O_NONBLOCK this would wait for a writer.
-        let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let how = OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_BENEATH);
-        meta.finish(openat2(&parent, &name, how)?)
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        meta.finish(openat2(&parent, &name, flags, Mode::empty(), ResolveFlags::BENEATH)?)
     }
 }
 
@@ -389,8 +385,8 @@ fn plain(path: &Path) -> io::Result<PathBuf> {
 
 /// Later entries replace earlier ones.
 fn clear(parent: &OwnedFd, name: &Path) -> io::Result<()> {
-    match unlinkat(parent, name, UnlinkatFlags::NoRemoveDir) {
-        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+    match unlinkat(parent, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
 }

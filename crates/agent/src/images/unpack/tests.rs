@@ -17,7 +17,7 @@ impl Tar {
 
     /// Writes the path as it is: the builder would refuse what these tests are about.
     fn add(mut self, path: &str, kind: EntryType, link: &str, data: &str) -> Self {
-        let own = nix::unistd::getuid().as_raw().into();
+        let own = rustix::process::getuid().as_raw().into();
         let header = header(path, kind, link, (0o6755, own), data.len() as u64);
         self.0.append(&header, data.as_bytes()).expect("appended");
         self
@@ -281,7 +281,7 @@ fn files_for_a_task_are_whose_process_unpacks_them() {
     let dir = tempfile::tempdir().expect("a directory");
     unpack(bytes.as_slice(), dir.path(), Content::Files).expect("unpacked");
     let found = dir.path().join(".wh.kept").metadata().expect("a file like any other");
-    let own = nix::unistd::geteuid().as_raw();
+    let own = rustix::process::geteuid().as_raw();
     assert_eq!(
         (std::os::unix::fs::MetadataExt::uid(&found), found.permissions().mode() & 0o7777),
         (own, 0o755)

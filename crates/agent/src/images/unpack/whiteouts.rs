@@ -5,9 +5,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
-use nix::fcntl::AtFlags;
-use nix::sys::stat::{Mode, SFlag, fstatat, mknodat};
+use rustix::fs::{AtFlags, FileType, Mode, mknodat, statat};
+use rustix::io::Errno;
 
 use super::{Unpacker, refused};
 
@@ -60,13 +59,13 @@ impl Whiteouts {
     pub(super) fn apply(mut self, unpacker: &Unpacker) -> io::Result<Vec<PathBuf>> {
         for path in &self.removed {
             let (parent, name) = unpacker.parent(path)?;
-            match fstatat(&parent, &name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-                Err(Errno::ENOENT) => {
-                    mknodat(&parent, &name, SFlag::S_IFCHR, Mode::empty(), 0)?;
+            match statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => {
+                    mknodat(&parent, &name, FileType::CharacterDevice, Mode::empty(), 0)?;
                 }
                 Err(errno) => return Err(errno.into()),
                 // What the layer has itself hides what is below, but that directories are merged.
-                Ok(found) if SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == SFlag::S_IFDIR => {
+                Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {
                     self.opaque.push(path.clone());
                 }
                 Ok(_) => {}

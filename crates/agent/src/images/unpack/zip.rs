@@ -9,9 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use flate2::read::DeflateDecoder;
-use nix::sys::stat::Mode;
-use nix::sys::time::TimeSpec;
 use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ZipArchive};
+use rustix::fs::{Mode, Timespec, UTIME_NOW};
 
 use super::{Content, FILES_FREE_BYTES, FILES_RATIO_MAX, Meta, Unpacked, Unpacker, plain, refused, short};
 use crate::images::digest::DigestHasher;
@@ -49,7 +48,7 @@ pub(crate) fn unpack_zip(file: File, target: &Path) -> io::Result<Unpacked> {
         let meta = Meta {
             owner: None,
             mode: Mode::from_bits_truncate(mode.value() & MODE_KEPT),
-            changed: TimeSpec::UTIME_NOW,
+            changed: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
         };
         let plain = plain(path).map_err(at_path)?;
         if plain.as_os_str().is_empty() {

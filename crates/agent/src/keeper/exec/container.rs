@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use nix::unistd::Pid;
+use rustix::process::{Pid, getpid};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, FailureContext};
@@ -13,7 +13,7 @@ use crate::keeper::plan::{ContainerRun, StartRecord};
 
 /// Starts it with the environment, user and limits of the container's own process.
 pub(super) fn start(run: &ContainerRun, console_socket: &str) -> Result<Pid, Failure> {
-    let mine = format!("exec-{}", Pid::this());
+    let mine = format!("exec-{}", getpid());
     // What is in the environment is no more for the disk than the container's own.
     let (process_file, pid_file) =
         (private_dir(keeper_dir()).join(format!("{mine}.json")), format!("{mine}.pid"));

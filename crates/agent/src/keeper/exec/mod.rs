@@ -13,20 +13,19 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use nix::poll::{PollTimeout, poll};
-use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::signalfd::SignalFd;
-use nix::unistd::Pid;
 use prost::Message;
+use rustix::event::{Timespec, poll};
+use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, set_child_subreaper};
 
 use self::plan::{ExecPlan, ExecReport, ExecStage, read_message};
 use super::plan::Run;
-use super::watch::{MainExit, child_signals, readable};
+use super::signals::ChildSignals;
+use super::watch::{MainExit, readable};
 use super::{fds, keep, reap};
 use crate::failure::{Failure, FailureContext};
 
 /// How often it looks after its child though nothing has happened: only guards against a lost wake-up.
-const LOOK_MS: u16 = 1_000;
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// `socket` is where the agent listens, as seen from the working directory: that of the task's keeper.
 pub(super) fn main(socket: &str) -> Result<i32, Failure> {
@@ -34,8 +33,8 @@ pub(super) fn main(socket: &str) -> Result<i32, Failure> {
     keep::enter(".")?;
     let mut agent = UnixStream::connect(socket).doing(doing)?;
     let plan: ExecPlan = read_message(&mut agent).doing(|| "read the plan".into())?;
-    nix::sys::prctl::set_child_subreaper(true).doing(|| "become a reaper".into())?;
-    let children = child_signals();
+    set_child_subreaper(Some(getpid())).doing(|| "become a reaper".into())?;
+    let children = ChildSignals::catch();
     match start(&plan) {
         Err(failure) => report(&mut agent, ExecStage::Failed(failure.to_string())).doing(doing)?,
         Ok(main) => {
@@ -63,21 +62,21 @@ fn report(agent: &mut UnixStream, stage: ExecStage) -> io::Result<()> {
 }
 
 /// Until the command has ended. The agent says nothing more; it hangs up when nobody waits any longer.
-fn wait(main: Pid, agent: &UnixStream, children: Option<&SignalFd>) -> MainExit {
+fn wait(main: Pid, agent: &UnixStream, children: Option<&ChildSignals>) -> MainExit {
     let mut watched = true;
     loop {
-        while let Some(Ok(Some(_))) = children.map(SignalFd::read_signal) {}
+        children.into_iter().for_each(ChildSignals::take);
         if let Some(end) = reap::reap(main) {
             return end;
         }
         let agent_fd = watched.then(|| agent.as_fd());
         let mut fds: Vec<_> = agent_fd.into_iter().chain(children.map(AsFd::as_fd)).map(readable).collect();
-        let _ = poll(&mut fds, PollTimeout::from(LOOK_MS));
-        let hung_up = watched && fds.first().and_then(|fd| fd.any()).unwrap_or(false);
+        let _ = poll(&mut fds, Some(&LOOK_EVERY));
+        let hung_up = watched && fds.first().is_some_and(|fd| !fd.revents().is_empty());
         if hung_up {
             watched = false;
-            let _ = killpg(main, Signal::SIGKILL);
-            let _ = kill(main, Signal::SIGKILL);
+            let _ = kill_process_group(main, Signal::KILL);
+            let _ = kill_process(main, Signal::KILL);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
-use nix::unistd::Pid;
+use rustix::process::{Pid, getpid};
 
 use crate::failure::{Failure, FailureContext};
 use crate::keeper::memory;
@@ -18,7 +18,7 @@ pub(super) fn start(run: &ProcessRun, keeper_args: &[String]) -> Result<Pid, Fai
     // Not the task's cgroup: this process ends what it started, and reports why, before the task's end is known.
     let mut run = ProcessRun { cgroup: String::new(), limits: Vec::new(), ..run.clone() };
     if !run.terminal {
-        run.stdin = format!("/proc/{}/fd/0", Pid::this());
+        run.stdin = format!("/proc/{}/fd/0", getpid());
     }
     // The command opens what this process has been given as its input.
     memory::open_while(|| {

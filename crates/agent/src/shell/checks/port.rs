@@ -5,14 +5,13 @@
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::fs::MetadataExt;
 use std::path::PathBuf;
 
 use berth_api::agent::PortBinding;
-use nix::sched::{CloneFlags, setns};
-use nix::unistd::Pid;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::failure::PANICKED;
@@ -83,7 +82,7 @@ impl Port {
 /// A task's last start, if its process lives.
 fn running((name, dir): &(String, PathBuf)) -> Option<(&str, StartRecord)> {
     let start = StartRecord::read(dir).ok().flatten()?;
-    let alive = proc::start_ticks(Pid::from_raw(start.pid)) == Some(start.pid_start_ticks);
+    let alive = proc::pid(start.pid).and_then(proc::start_ticks) == Some(start.pid_start_ticks);
     alive.then_some((name, start))
 }
 
@@ -91,7 +90,7 @@ fn within(start: &StartRecord, port: u32) -> Result<PortTarget, String> {
     let path = format!("/proc/{}/ns/net", start.pid);
     let network = File::open(&path).map_err(|error| format!("open {path}: {error}"))?;
     // A pid that was taken over meanwhile leads to another network.
-    if proc::start_ticks(Pid::from_raw(start.pid)) != Some(start.pid_start_ticks) {
+    if proc::pid(start.pid).and_then(proc::start_ticks) != Some(start.pid_start_ticks) {
         return Err("its task has just ended".to_owned());
     }
     Ok(PortTarget::Within(network, number(port)?))
@@ -110,7 +109,7 @@ fn number(port: u32) -> Result<u16, String> {
 /// A thread of its own enters the network for long enough to make a socket there, and ends: nothing else may run in it.
 fn socket_within(network: File) -> std::io::Result<TcpSocket> {
     let make = move || -> std::io::Result<OwnedFd> {
-        setns(network, CloneFlags::CLONE_NEWNET)?;
+        move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         Ok(socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?)
     };

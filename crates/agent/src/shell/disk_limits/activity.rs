@@ -11,6 +11,7 @@ use crate::cgroups::{self, CpuAccount};
 use crate::keeper::plan::StartRecord;
 use crate::lifecycle::TaskRef;
 use crate::paths::AllocPaths;
+use crate::proc;
 use crate::shell::usage::CpuTime;
 
 /// What its containers had spent when an allocation was measured.
@@ -62,6 +63,5 @@ fn counter(of: TaskRef, limited: &LimitedAlloc, paths: &AllocPaths) -> Option<Cp
 
 /// What counts for the container of this start.
 pub(super) fn account(start: &StartRecord) -> Option<CpuAccount> {
-    let container = start.container.as_ref().filter(|_| start.pid > 0)?;
-    cgroups::cpu_account(&container.id, nix::unistd::Pid::from_raw(start.pid))
+    cgroups::cpu_account(&start.container.as_ref()?.id, proc::pid(start.pid)?)
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use nix::unistd::Pid;
+use rustix::process::Pid;
 use tokio::sync::mpsc;
 
 use super::LimitedAlloc;
@@ -134,7 +134,7 @@ impl<'a> MeasureRound<'a> {
     /// The processes of a start of a task, unless it has ended.
     fn holder(&mut self, paths: &AllocPaths, start: &StartRecord) -> Option<Holder> {
         // Another process may have its number by now.
-        if proc::start_ticks(Pid::from_raw(start.pid)) != Some(start.pid_start_ticks) {
+        if proc::pid(start.pid).and_then(proc::start_ticks) != Some(start.pid_start_ticks) {
             return None;
         }
         if start.container.is_none() {
@@ -147,7 +147,7 @@ impl<'a> MeasureRound<'a> {
         }
         let began_s = i64::try_from(start.started_ns / 1_000_000_000).ok()?;
         let pids = match activity::account(start) {
-            Some(account) => account.cgroup.processes().into_iter().map(Pid::as_raw).collect(),
+            Some(account) => account.cgroup.processes().into_iter().map(Pid::as_raw_pid).collect(),
             None => self.below(start),
         };
         Some(Holder { pids, dirs: IN_CONTAINERS.map(PathBuf::from).into(), began_s: Some(began_s) })

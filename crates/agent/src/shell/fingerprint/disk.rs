@@ -18,9 +18,9 @@ pub(super) struct Disk {
 impl Disk {
     /// That of `path`, on which allocations hold so many bytes.
     pub(super) fn of(path: &Path, held: u64) -> Self {
-        let Ok(found) = nix::sys::statvfs::statvfs(path) else { return Self::default() };
-        let unit = found.fragment_size();
-        let (total, free) = (found.blocks() * unit, found.blocks_available() * unit);
+        let Ok(found) = rustix::fs::statvfs(path) else { return Self::default() };
+        let unit = found.f_frsize;
+        let (total, free) = (found.f_blocks * unit, found.f_bavail * unit);
         Self { total, free, available: free.saturating_add(held).min(total) }
     }
 

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::mountinfo::{self, MountEntry};
 
@@ -122,9 +121,11 @@ fn arch() -> &'static str {
 }
 
 fn cores() -> Vec<u32> {
-    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
-    let is_allowed = |core: &u32| allowed.is_set(*core as usize).unwrap_or(false);
-    (0..u32::try_from(CpuSet::count()).unwrap_or(u32::MAX)).filter(is_allowed).collect()
+    let allowed = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU)
+        .filter(|core| allowed.is_set(*core))
+        .filter_map(|core| u32::try_from(core).ok())
+        .collect()
 }
 
 /// MHz of one core: the most it can do, where the kernel reports, else what it does now.

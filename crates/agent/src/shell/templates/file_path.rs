@@ -239,7 +239,7 @@ mod tests {
     fn what_is_no_regular_file_holds_nobody_up() {
         let fixture = Fixture::new();
         let pipe = fixture.paths.task_dir("t").join("local/pipe");
-        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).expect("made");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).expect("made");
         let message = fixture
             .find("local/pipe", RootFs::Host)
             .expect("a path")

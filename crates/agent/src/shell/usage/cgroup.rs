@@ -8,9 +8,8 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use berth_api::agent::MemoryUsage;
-use nix::sys::resource::{Resource, getrlimit};
-use nix::unistd::Pid;
 use rustix::param::clock_ticks_per_second;
+use rustix::process::{Pid, Resource, getrlimit};
 
 use super::processes::CpuSeconds;
 use crate::cgroups::{CpuAccount, second_in};
@@ -39,7 +38,7 @@ struct OpenFileSlot;
 
 static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
 static OPEN_FILES_MAX: LazyLock<usize> = LazyLock::new(|| {
-    let most = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(most, _)| most / 4);
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 4;
     usize::try_from(most).unwrap_or(usize::MAX)
 });
 

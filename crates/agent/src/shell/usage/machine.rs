@@ -79,18 +79,18 @@ fn memory() -> NodeMemoryUsage {
 fn disk(path: &Path) -> DiskUsage {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let (device, mountpoint) = mount_of(&mounts, path);
-    let Ok(found) = nix::sys::statvfs::statvfs(path) else {
+    let Ok(found) = rustix::fs::statvfs(path) else {
         return DiskUsage { device, mountpoint, ..DiskUsage::default() };
     };
-    let unit = found.fragment_size();
-    let inodes_used = found.files().saturating_sub(found.files_free()) as f64;
+    let unit = found.f_frsize;
+    let inodes_used = found.f_files.saturating_sub(found.f_ffree) as f64;
     DiskUsage {
         device,
         mountpoint,
-        size: found.blocks() * unit,
-        used: found.blocks().saturating_sub(found.blocks_free()) * unit,
-        available: found.blocks_available() * unit,
-        inodes_used_percent: if found.files() > 0 { inodes_used / found.files() as f64 * 100.0 } else { 0.0 },
+        size: found.f_blocks * unit,
+        used: found.f_blocks.saturating_sub(found.f_bfree) * unit,
+        available: found.f_bavail * unit,
+        inodes_used_percent: if found.f_files > 0 { inodes_used / found.f_files as f64 * 100.0 } else { 0.0 },
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::agent::{CpuUsage, NodeUsage, TaskUsage};
-use nix::unistd::Pid;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
@@ -17,6 +16,7 @@ use super::processes::{self, ProcessTree};
 use crate::failure::PANICKED;
 use crate::keeper::plan::StartRecord;
 use crate::lifecycle::TaskRef;
+use crate::proc;
 use crate::shell::runner::Context;
 
 /// How old a sample may be that somebody is shown.
@@ -161,7 +161,7 @@ impl TaskCounters {
             StartRecord::read(&task.keeper_dir).ok().flatten()?;
         // One that is only claimed has no process yet.
         let is_container = main > 0 && container.is_some();
-        let cgroup = is_container.then(|| CgroupCounters::of(Pid::from_raw(main))).flatten();
+        let cgroup = proc::pid(main).filter(|_| is_container).and_then(CgroupCounters::of);
         (main > 0).then_some(Self { keeper, main, cgroup })
     }
 }

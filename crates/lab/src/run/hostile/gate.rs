@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use nix::sys::socket::{setsockopt, sockopt};
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -39,7 +39,7 @@ impl AsyncRead for GatedStream {
             ready!(gate.as_mut().poll(context));
             self.gate = None;
             // Through a window of a few KiB even a reader in a hurry is slow.
-            setsockopt(&self.stream, sockopt::RcvBuf, &AHEAD_BYTES)?;
+            set_socket_recv_buffer_size(&self.stream, AHEAD_BYTES)?;
         }
         Pin::new(&mut self.stream).poll_read(context, into)
     }

@@ -12,11 +12,11 @@ use std::{
     time::Instant,
 };
 
-use berth_agent::starting_max;
-use nix::sched::{CloneFlags, unshare};
+use berth_agent::{starting_max, unshare};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
 };
+use rustix::thread::UnshareFlags;
 use serde_json::{Value, json};
 
 use super::host::LaunchHost;
@@ -119,7 +119,7 @@ impl BundleDir<'_> {
     /// pass, and no cgroups of version 2 beside version 1, with which crun starts nothing.
     fn enter(&self) -> Result<(), RunError> {
         let failed = |source: rustix::io::Errno| RunError::io("mount", &self.dir, source.into());
-        unshare(CloneFlags::CLONE_NEWNS)
+        unshare(UnshareFlags::NEWNS)
             .map_err(|error| RunError::io("unshare mounts of", &self.dir, error.into()))?;
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
         mount_change("/", private).map_err(failed)?;
