@@ -244,8 +244,8 @@ fn bounded(format: LogFormat, line: &[u8]) -> Bytes {
             format!("a line of {} bytes is left out; the longest has {LOG_LINE_BYTES_MAX}", line.len());
         return notice(format, &what);
     }
-    let kept = String::from_utf8_lossy(&line[..LOG_LINE_BYTES_MAX]);
-    format!("{} ... (cut: {} bytes)\n", kept.trim_end_matches('\u{fffd}'), line.len()).into()
+    let head = String::from_utf8_lossy(&line[..LOG_LINE_BYTES_MAX]);
+    format!("{} ... (cut: {} bytes)\n", head.trim_end_matches('\u{fffd}'), line.len()).into()
 }
 
 /// A line about the lines.

@@ -194,10 +194,10 @@ fn placements_of(part: &Command) -> &[Placement] {
 fn passing(claims: &Claims, store: &Store, plan: &Plan) -> PassedPlacements {
     let mut passing = PassedPlacements { is_as_claimed: true, ..PassedPlacements::default() };
     let Some(row) = store.job(&plan.job) else { return passing };
-    let mut taken = PlanUsage::of(store, &plan.job, claims);
+    let mut usage = PlanUsage::of(store, &plan.job, claims);
     for (at, placement) in plan.placements.iter().enumerate() {
         let group = row.placed_by(placement, plan.job_version).map(|(_, group)| group);
-        match group.and_then(|group| fits(claims, store, group, placement, &mut taken)) {
+        match group.and_then(|group| fits(claims, store, group, placement, &mut usage)) {
             Some(holds) => {
                 passing.is_as_claimed &= plan.holds.get(at) == Some(&holds);
                 passing.placements.push(placement.clone());

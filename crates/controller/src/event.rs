@@ -67,7 +67,7 @@ pub enum Event {
     },
     /// Another server says something.
     Message(ServerId, Box<ServerMessage>),
-    /// There is capacity again on a way to another server, where there was none.
+    /// The queue to another server, which was full, has space again.
     ServersCanReceive,
     /// Somebody asks for a change.
     Requested(Request),

@@ -1,6 +1,6 @@
 //! What is to be written next: everything that arrives while earlier entries are being written. Each command is encoded
 //! once, entries are cut by their real bytes, and whatever was proposed ends in one of three ways: applied, not written,
-//! or unknown. Each item says what it is for, so that none of the three can be garbage-collected.
+//! or unknown. Each item says what it is for, so that none of the three can be left unhandled.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -187,7 +187,8 @@ impl Outbox {
             claims.for_each(|ticket| passing(ticket, index));
             let encoded = proposed.iter().map(|item| &item.bytes);
             // Whoever made a command saw to it that all servers know it; the log refuses what they do not. No entry is older
-            // than one before it, though a server be garbage-collected meanwhile to have said what it knows.
+            // than one before it, even when the version that all are known to apply falls, as
+            // it does while one of them has not introduced itself.
             let before = self.in_flight.iter().map(|before| before.version);
             let version = before.fold(version.max(Entry::version_for(&commands)), u8::max);
             let entry = EncodedEntry::assemble(Entry::new(index, at, commands).of_version(version), encoded);
@@ -288,14 +289,14 @@ mod tests {
         let request = |outbox: &mut Outbox, token: u64| {
             outbox.request(EncodedCommands::from(vec![command(BYTES)]), RequestToken(token))
         };
-        let taken = (0..).take_while(|token| request(&mut outbox, *token).is_ok()).count();
-        assert_eq!(taken, WAITING_BYTES_MAX / BYTES, "the last of them is what is over");
+        let accepted = (0..).take_while(|token| request(&mut outbox, *token).is_ok()).count();
+        assert_eq!(accepted, WAITING_BYTES_MAX / BYTES, "the last of them is what is over");
         assert!(outbox.bytes > WAITING_BYTES_MAX && outbox.bytes < WAITING_BYTES_MAX + 2 * BYTES);
-        assert_eq!(request(&mut outbox, 99), Err(ProposalOutcome::Busy(taken)));
+        assert_eq!(request(&mut outbox, 99), Err(ProposalOutcome::Busy(accepted)));
         outbox.push(command(BYTES));
         assert_eq!(
             request(&mut outbox, 99),
-            Err(ProposalOutcome::Busy(taken + 1)),
+            Err(ProposalOutcome::Busy(accepted + 1)),
             "the leader's own still fits"
         );
 

@@ -136,8 +136,8 @@ fn missing(store: &Store, job: &JobKey) -> Amounts {
         let live =
             row.counts.iter().find(|counts| *counts.group == *group.name).map_or(0, |counts| counts.live);
         // How many nodes a job of one allocation a node will find is not known yet.
-        let wanted = if row.job().job_type.is_per_node() { live } else { group.count };
-        let count = u64::from(wanted.saturating_sub(live));
+        let desired = if row.job().job_type.is_per_node() { live } else { group.count };
+        let count = u64::from(desired.saturating_sub(live));
         let Resources { cpu_mhz, memory_mb, disk_mb } = group.resources();
         let devices = Usage::of(Resources::ZERO, group).devices_milli.into_iter();
         sum.add(&Usage {

@@ -80,10 +80,10 @@ fn read(shape: &Shape) -> Outcome<()> {
     let mut quickest = Duration::MAX;
     let mut outcome = String::new();
     for _ in 0..RUNS {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let read = parse_json(source.as_bytes(), "job.json");
         outcome = read.map_or_else(|mistakes| mistakes.to_string(), |_| "read".to_owned());
-        quickest = quickest.min(begun.elapsed());
+        quickest = quickest.min(started_at.elapsed());
     }
     println!(
         "{:<28} {:>9} {:>6.1} ms {:>5} MiB  {}",

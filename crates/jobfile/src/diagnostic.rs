@@ -174,7 +174,7 @@ pub(crate) fn quoted(word: &str) -> String {
 }
 
 /// A message that may hold words of the source: cut when long, and without what would steer a terminal.
-pub(crate) fn shown(message: &str) -> String {
+pub(crate) fn printable_text(message: &str) -> String {
     const CHARS_MAX: usize = 400;
     message.chars().take(CHARS_MAX).map(printable).collect()
 }

@@ -69,9 +69,14 @@ fn find<'a, 't>(entries: &'a [Entry<'t>], name: &str) -> Option<&'a Entry<'t>> {
 /// Nodes may have drivers that are not Berth's: one that looks like none of its own is theirs to know.
 fn check_name(body: &Body<'_>, driver: &str) {
     let known = DRIVERS.iter().flat_map(|known| known.names.iter().copied());
-    if let Some(meant) = nearest(driver, known).filter(|_| !body.report.has_driver(driver)) {
+    if let Some(suggestion) = nearest(driver, known).filter(|_| !body.report.has_driver(driver)) {
         let message = format!("there is no driver {}", quoted(driver));
-        body.report.unknown_driver(body.at("driver"), driver, message, format!("did you mean `{meant}`?"));
+        body.report.unknown_driver(
+            body.at("driver"),
+            driver,
+            message,
+            format!("did you mean `{suggestion}`?"),
+        );
     }
 }
 
@@ -154,9 +159,9 @@ impl SettingScope<'_> {
     }
 
     fn check_value(&self, key: &str, setting_type: SettingType, value: &Node<'_>) {
-        if let Some(wanted) = mistyped(setting_type, &value.tree) {
+        if let Some(expected) = mistyped(setting_type, &value.tree) {
             if !value.tree.holds_unknown() {
-                let message = format!("{} is {wanted}, not {}", quoted(key), value.tree.kind());
+                let message = format!("{} is {expected}, not {}", quoted(key), value.tree.kind());
                 self.body.report.error_of_form(self.at(key, value.span.into()), message);
             }
             return;
@@ -166,11 +171,11 @@ impl SettingScope<'_> {
                 self.check_word(key, words, instead, value);
             }
             (SettingType::WholeOf(least, most), Tree::Int(number)) if !(least..=most).contains(number) => {
-                let wanted = match most {
+                let expected = match most {
                     i64::MAX => format!("at least {least}"),
                     most => format!("{least} to {most}"),
                 };
-                let message = format!("{} is {wanted}, not {number}", quoted(key));
+                let message = format!("{} is {expected}, not {number}", quoted(key));
                 self.body.report.error(self.at(key, value.span.into()), message);
             }
             (SettingType::Duration | SettingType::Positive, Tree::Text(text)) => {
@@ -216,8 +221,8 @@ impl SettingScope<'_> {
         let found = berth_duration::parse(text);
         let is_sound = found.is_some_and(|found| !(is_some && found.is_zero()));
         if !text.is_empty() && !text.contains(UNKNOWN_YET) && !is_sound {
-            let wanted = if found.is_some() { "a duration of more than nothing" } else { "a duration" };
-            let message = format!("{} is {wanted}, not {}", quoted(key), quoted(text));
+            let expected = if found.is_some() { "a duration of more than nothing" } else { "a duration" };
+            let message = format!("{} is {expected}, not {}", quoted(key), quoted(text));
             let help = "write a number and its unit, as in `5m` or `1m30s`";
             self.body.report.error_with_help(self.at(key, value.span.into()), message, help);
         }
@@ -230,8 +235,10 @@ impl SettingScope<'_> {
         if lower == "all" || names.contains(&name) || text.contains(UNKNOWN_YET) {
             return;
         }
-        let help = nearest(name, names.iter().copied())
-            .map_or_else(|| instead.to_owned(), |meant| format!("did you mean `{meant}`? {instead}"));
+        let help = nearest(name, names.iter().copied()).map_or_else(
+            || instead.to_owned(),
+            |suggestion| format!("did you mean `{suggestion}`? {instead}"),
+        );
         let at = self.at(location, item.span.into());
         self.body.report.error_with_help(
             at,
@@ -310,7 +317,7 @@ fn mistyped(setting_type: SettingType, tree: &Tree<'_>) -> Option<&'static str> 
         let Tree::List(items) = tree else { return false };
         items.iter().all(|item| is_one(&item.tree))
     };
-    let (fits, wanted) = match setting_type {
+    let (fits, expected) = match setting_type {
         SettingType::Any => (true, ""),
         SettingType::Text
         | SettingType::Absolute
@@ -326,5 +333,5 @@ fn mistyped(setting_type: SettingType, tree: &Tree<'_>) -> Option<&'static str> 
         SettingType::Words => (is_list(is_text) || is_text(tree), "a list of texts, or one"),
         SettingType::Blocks(_) => (is_list(is_object) || is_object(tree), "a block, or a list of objects"),
     };
-    (!fits && !matches!(tree, Tree::Null)).then_some(wanted)
+    (!fits && !matches!(tree, Tree::Null)).then_some(expected)
 }

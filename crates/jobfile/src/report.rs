@@ -6,7 +6,7 @@ use berth_model::namespace::NAMESPACE_DEFAULT;
 
 use crate::{
     Inputs,
-    diagnostic::{Diagnostic, Diagnostics, Excerpt, Location, Severity, shown},
+    diagnostic::{Diagnostic, Diagnostics, Excerpt, Location, Severity, printable_text},
     limits::{BLOCKS_MAX, DIAGNOSTICS_MAX},
     span::Span,
 };
@@ -225,10 +225,10 @@ impl<'s> Report<'s> {
     fn diagnostic(&self, severity: Severity, at: Position, message: &str, help: Option<&str>) -> Diagnostic {
         let location = match at {
             Position::Span(span) => Location::Line(Excerpt::of(self.source, span.range())),
-            Position::Path(path) => Location::Path(shown(&path)),
+            Position::Path(path) => Location::Path(printable_text(&path)),
             Position::File => Location::File,
         };
-        let (message, help) = (shown(message), help.map(shown));
+        let (message, help) = (printable_text(message), help.map(printable_text));
         Diagnostic { severity, message, file: self.file.to_owned(), location, help }
     }
 

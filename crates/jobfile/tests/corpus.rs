@@ -199,27 +199,27 @@ impl Sample {
         hcl: &mut String,
         path: &[Step],
     ) {
-        let mut taken: Vec<&Line> = Vec::new();
+        let mut chosen: Vec<&Line> = Vec::new();
         for line in lines {
             let fits = line.only.as_deref().is_none_or(|only| only == self.kind)
                 && line.tags.iter().all(|tag| !self.tags.contains(tag));
             if (choice.takes(line) || line.required) && fits {
                 self.tags.extend(line.tags.iter().cloned());
-                taken.push(line);
+                chosen.push(line);
             }
         }
         for line in lines {
-            let needed = taken.iter().any(|taken| taken.with.as_deref() == Some(line.name()));
-            if needed && !taken.iter().any(|taken| taken.name() == line.name()) {
-                taken.push(line);
+            let needed = chosen.iter().any(|chosen| chosen.with.as_deref() == Some(line.name()));
+            if needed && !chosen.iter().any(|chosen| chosen.name() == line.name()) {
+                chosen.push(line);
             }
         }
-        let replaced: BTreeSet<&str> = taken.iter().filter_map(|line| line.instead.as_deref()).collect();
-        taken.retain(|line| !replaced.contains(line.name()));
-        // A block that stands at most once is taken once.
+        let replaced: BTreeSet<&str> = chosen.iter().filter_map(|line| line.instead.as_deref()).collect();
+        chosen.retain(|line| !replaced.contains(line.name()));
+        // A block that stands at most once is chosen once.
         let mut once = BTreeSet::new();
-        taken.retain(|line| line.kind() != "one" || once.insert(line.name().to_owned()));
-        for line in taken {
+        chosen.retain(|line| line.kind() != "one" || once.insert(line.name().to_owned()));
+        for line in chosen {
             if line.refused {
                 self.refused = Some([line.hcl.clone(), line.json.clone()]);
             }
@@ -257,9 +257,9 @@ impl Sample {
     ) {
         let (mut inner, before) = (Map::new(), self.expected.len());
         let label = line.sample.as_str().unwrap_or_default().to_owned();
-        let shown = line.label.as_ref().unwrap_or(&label);
-        let shown = if shown.is_empty() { String::new() } else { format!("\"{shown}\" ") };
-        writeln!(hcl, "{} {shown}{{", line.hcl).expect("it is a string");
+        let heading = line.label.as_ref().unwrap_or(&label);
+        let heading = if heading.is_empty() { String::new() } else { format!("\"{heading}\" ") };
+        writeln!(hcl, "{} {heading}{{", line.hcl).expect("it is a string");
         let key = Step::Key(line.json.clone());
         if let Some(key) = line.key() {
             inner.insert(key.to_owned(), json!(label));
@@ -369,11 +369,11 @@ fn judge(sample: &Sample, what: &str) -> Vec<String> {
         }
         wrong.extend(judge_one(sample, &format!("{what}, HCL"), parsed, &sample.hcl));
         let what = format!("{what}, as given");
-        let given = parse_hcl_as_given(&sample.hcl, "j.hcl", &Inputs::default());
-        match judge_acceptance(sample, &what, given, &sample.hcl) {
-            Ok((given, _)) => {
+        let as_written = parse_hcl_as_given(&sample.hcl, "j.hcl", &Inputs::default());
+        match judge_acceptance(sample, &what, as_written, &sample.hcl) {
+            Ok((as_written, _)) => {
                 let missing = sample.expected.iter().filter(|expected| !expected.is_renamed);
-                wrong.extend(missing.filter_map(|expected| differs(expected, &given, &what)));
+                wrong.extend(missing.filter_map(|expected| differs(expected, &as_written, &what)));
             }
             Err(refusal) => wrong.extend(refusal),
         }
@@ -436,8 +436,8 @@ fn difference(a: &Value, b: &Value) -> String {
         (Value::Object(x), Value::Object(y)) => {
             let keys: BTreeSet<&String> = x.keys().chain(y.keys()).collect();
             let differing = keys.into_iter().filter(|key| x.get(*key) != y.get(*key));
-            let shown = |key: &String| format!(".{key}{}", difference(&a[key], &b[key]));
-            differing.map(shown).collect::<Vec<_>>().join(" ")
+            let difference_at = |key: &String| format!(".{key}{}", difference(&a[key], &b[key]));
+            differing.map(difference_at).collect::<Vec<_>>().join(" ")
         }
         (Value::Array(x), Value::Array(y)) if x.len() == y.len() => {
             let differing = x.iter().zip(y).enumerate().filter(|(_, (x, y))| x != y);

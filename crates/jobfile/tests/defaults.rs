@@ -277,9 +277,9 @@ fn zeros_of_a_client_say_nothing() {
     });
     let job = parse_json(job.to_string().as_bytes(), "j").unwrap_or_else(|e| panic!("{e}")).job;
     let group = &job.groups[0];
-    let kept =
+    let stored =
         [&job.kept, &group.networks[0].kept, &group.services[0].kept, &group.services[0].checks[0].kept];
-    assert!(kept.iter().all(|kept| kept.is_empty()), "{kept:?}");
+    assert!(stored.iter().all(|stored| stored.is_empty()), "{stored:?}");
     let timeout = to_json(&job)["TaskGroups"][0]["Tasks"][0]["CSIPluginConfig"]["HealthTimeout"].clone();
     assert_eq!(timeout, json!(30 * SECOND));
 }

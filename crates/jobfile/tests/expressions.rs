@@ -197,6 +197,8 @@ fn strings_keep_what_only_agents_know() {
             r#""%{ for i, x in ["a", "b"] }${i}=${x} %{ endfor }""#,
             r#""${[for x in ["a"] : "${x}-${node.class}"][0]}""#,
             "<<-END\n  %{ for x in [1, 2] ~}\n    - ${x}\n  %{ endfor ~}\n  end\n  END",
+            "<<END\nENDLESS\nEND of it\nEND",
+            "trimspace(<<END\nx\nEND)",
         ],
         expect![[r#"
             "${1 + 1} ${node.class} ${ attr.cpu.arch }${env["HOME"]}" → "2 ${node.class} ${ attr.cpu.arch }${env[\"HOME\"]}"
@@ -214,6 +216,13 @@ fn strings_keep_what_only_agents_know() {
               %{ endfor ~}
               end
               END → "  - 1\n  - 2\nend\n"
+            <<END
+            ENDLESS
+            END of it
+            END → "ENDLESS\nEND of it\n"
+            trimspace(<<END
+            x
+            END) → "x"
         "#]],
     );
 }
@@ -239,6 +248,13 @@ fn functions_of_text() {
             r#"trimprefix("v1", "v")"#,
             r#"trimspace("  a ")"#,
             r#"trimsuffix("a.hcl", ".hcl")"#,
+            r#"title("foo_bar baz-o'neil 2nd")"#,
+            r#"reverse("abc")"#,
+            r#"format("%[2]s %[1]s %[2]s", "a", "b")"#,
+            r#"format("%+d % d %x %X %b %o", 5, 5, -255, 255, -5, 8)"#,
+            r#"format("%d|%6.2e|%E|%#v|%v", 9007199254740993, 1234.5, 0.00025, "a\"", "a")"#,
+            r#"format("%d", 1.5)"#,
+            r#"format("%s", "a", "b")"#,
             r#"format("%d")"#,
             r#"format("%y", 1)"#,
             r#"regex_replace("a", "(", "b")"#,
@@ -261,6 +277,13 @@ fn functions_of_text() {
             trimprefix("v1", "v") → "1"
             trimspace("  a ") → "a"
             trimsuffix("a.hcl", ".hcl") → "a"
+            title("foo_bar baz-o'neil 2nd") → "Foo_bar Baz-O'Neil 2nd"
+            reverse("abc") → "cba"
+            format("%[2]s %[1]s %[2]s", "a", "b") → "b a b"
+            format("%+d % d %x %X %b %o", 5, 5, -255, 255, -5, 8) → "+5  5 -ff FF -101 10"
+            format("%d|%6.2e|%E|%#v|%v", 9007199254740993, 1234.5, 0.00025, "a\"", "a") → "9007199254740993|1.23e+03|2.500000E-04|\"a\\\"\"|a"
+            format("%d", 1.5) → `format`: `%d` needs a whole number, found a number
+            format("%s", "a", "b") → `format`: 2 arguments, of which the pattern uses 1
             format("%d") → `format`: there is no argument for `%d`
             format("%y", 1) → `format`: there is no verb `%y`
             regex_replace("a", "(", "b") → `regex_replace`: "(" is not a regular expression
@@ -348,6 +371,7 @@ fn functions_of_numbers_and_encodings() {
             "pow(2, 10)",
             "signum(-3)",
             r#"base64decode(base64encode("hä"))"#,
+            r#"base64decode("aG\r\nk=\n")"#,
             r#"csvdecode("a,b\n1,2\n")"#,
             r#"jsondecode("{\"a\": [1, 2.5, null]}")"#,
             r#"jsonencode({ b = [true], a = "\"" })"#,
@@ -361,6 +385,8 @@ fn functions_of_numbers_and_encodings() {
             r#"uuidv5("dns", "example.org")"#,
             r#"formatdate("EEE, DD MMM YYYY hh:mm:ss ZZZ", "2026-01-31T23:05:09Z")"#,
             r#"formatdate("YYYY-MM-DD'T'h:mm AA Z", "2026-01-31T23:05:09+02:00")"#,
+            r#"formatdate("h 'o''clock' ''D'' ZZZ ZZZZ", "2026-01-31T23:05:09+02:00")"#,
+            r#"formatdate("h 'o''clock", "2026-01-31T23:05:09Z")"#,
             r#"timeadd("2026-01-31T23:05:09Z", "1h30m")"#,
             r#"timeadd("2026-01-31T23:05:09Z", "-24h")"#,
             r#"cidrhost("10.1.0.0/16", 260)"#,
@@ -369,11 +395,13 @@ fn functions_of_numbers_and_encodings() {
             r#"cidrsubnet("10.0.0.0/8", 8, 5)"#,
             r#"cidrsubnets("10.0.0.0/8", 1, 8, 2)"#,
             r#"cidrsubnet("10.0.0.0/30", 8, 0)"#,
+            r#"cidrsubnet("10.0.0.0/8", 4294967295, 0)"#,
             r#"parseint("zz", 10)"#,
             r#"timeadd("today", "1h")"#,
             r#"try({}.a, "fallback")"#,
             r#"can({}.a)"#,
             r#"convert("5", number)"#,
+            r#"convert(["9007199254740993", 9007199254740993, "1.5"], list(number))"#,
             r#"convert([2, 1, 1], set(string))"#,
         ],
         expect![[r#"
@@ -387,6 +415,7 @@ fn functions_of_numbers_and_encodings() {
             pow(2, 10) → 1024
             signum(-3) → -1
             base64decode(base64encode("hä")) → "hä"
+            base64decode("aG\r\nk=\n") → "hi"
             csvdecode("a,b\n1,2\n") → [{"a":"1","b":"2"}]
             jsondecode("{\"a\": [1, 2.5, null]}") → {"a":[1,2.5,null]}
             jsonencode({ b = [true], a = "\"" }) → "{\"a\":\"\\\"\",\"b\":[true]}"
@@ -398,8 +427,10 @@ fn functions_of_numbers_and_encodings() {
             sha1("abc") → "a9993e364706816aba3e25717850c26c9cd0d89d"
             sha256("abc") → "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
             uuidv5("dns", "example.org") → "aad03681-8b63-5304-89e0-8ca8f49461b5"
-            formatdate("EEE, DD MMM YYYY hh:mm:ss ZZZ", "2026-01-31T23:05:09Z") → "Sat, 31 Jan 2026 23:05:09 +0000"
+            formatdate("EEE, DD MMM YYYY hh:mm:ss ZZZ", "2026-01-31T23:05:09Z") → "Sat, 31 Jan 2026 23:05:09 UTC"
             formatdate("YYYY-MM-DD'T'h:mm AA Z", "2026-01-31T23:05:09+02:00") → "2026-01-31T23:05 PM +02:00"
+            formatdate("h 'o''clock' ''D'' ZZZ ZZZZ", "2026-01-31T23:05:09+02:00") → "23 o'clock '31' +0200 +0200"
+            formatdate("h 'o''clock", "2026-01-31T23:05:09Z") → `formatdate`: a quote is not closed
             timeadd("2026-01-31T23:05:09Z", "1h30m") → "2026-02-01T00:35:09Z"
             timeadd("2026-01-31T23:05:09Z", "-24h") → "2026-01-30T23:05:09Z"
             cidrhost("10.1.0.0/16", 260) → "10.1.1.4"
@@ -408,11 +439,13 @@ fn functions_of_numbers_and_encodings() {
             cidrsubnet("10.0.0.0/8", 8, 5) → "10.5.0.0/16"
             cidrsubnets("10.0.0.0/8", 1, 8, 2) → ["10.0.0.0/9","10.128.0.0/16","10.192.0.0/10"]
             cidrsubnet("10.0.0.0/30", 8, 0) → `cidrsubnet`: the block has not that many bits left
+            cidrsubnet("10.0.0.0/8", 4294967295, 0) → `cidrsubnet`: the block has not that many bits left
             parseint("zz", 10) → `parseint`: "zz" is not a whole number of base 10
             timeadd("today", "1h") → `timeadd`: "today" is not a time, as "2026-01-31T12:00:00Z"
             try({}.a, "fallback") → "fallback"
             can({}.a) → false
             convert("5", number) → 5
+            convert(["9007199254740993", 9007199254740993, "1.5"], list(number)) → [9007199254740993,9007199254740993,1.5]
             convert([2, 1, 1], set(string)) → ["1","2"]
         "#]],
     );
@@ -432,18 +465,18 @@ fn variables_come_from_flags_files_and_the_environment() {
         }
         variables { tier = "front" }
     "#;
-    let shown = |inputs: &Inputs| {
+    let values = |inputs: &Inputs| {
         value_with(helpers, "\"${var.image} ${var.count + 1} ${join(\"+\", var.tags)} ${var.tier}\"", inputs)
     };
-    expect![[r#""nginx 2  front""#]].assert_eq(&shown(&Inputs::default()));
+    expect![[r#""nginx 2  front""#]].assert_eq(&values(&Inputs::default()));
     let inputs = environment(&[("NOMAD_VAR_image", "a"), ("BERTH_VAR_image", "b"), ("NOMAD_VAR_other", "x")]);
-    expect![[r#""b 2  front""#]].assert_eq(&shown(&inputs));
+    expect![[r#""b 2  front""#]].assert_eq(&values(&inputs));
     let inputs = inputs.file("vars.hcl", "image = \"c\"\ncount = 4\ntags = [\"x\", \"y\"]");
-    expect![[r#""c 5 x+y front""#]].assert_eq(&shown(&inputs));
+    expect![[r#""c 5 x+y front""#]].assert_eq(&values(&inputs));
     let inputs = inputs.file("vars.json", r#"{"count": 5}"#);
-    expect![[r#""c 6 x+y front""#]].assert_eq(&shown(&inputs));
+    expect![[r#""c 6 x+y front""#]].assert_eq(&values(&inputs));
     let inputs = inputs.value("tags=[\"z\"]").and_then(|i| i.value("image=d=e")).expect("assignments");
-    expect![[r#""d=e 6 z front""#]].assert_eq(&shown(&inputs));
+    expect![[r#""d=e 6 z front""#]].assert_eq(&values(&inputs));
 }
 
 fn environment(pairs: &[(&str, &str)]) -> Inputs {
@@ -453,7 +486,8 @@ fn environment(pairs: &[(&str, &str)]) -> Inputs {
 #[test]
 fn what_a_file_takes_from_the_environment_is_known() {
     let file = "variable \"image\" {}\nvariables {\n count = 1\n tag = \"t\"\n list = []\n}";
-    let taken = |inputs: &Inputs| berth_jobfile::from_environment(file.as_bytes(), "j.hcl", inputs);
+    let from_environment =
+        |inputs: &Inputs| berth_jobfile::from_environment(file.as_bytes(), "j.hcl", inputs);
     let inputs = environment(&[
         ("NOMAD_VAR_image", "a"),
         ("BERTH_VAR_image", "b"),
@@ -466,9 +500,12 @@ fn what_a_file_takes_from_the_environment_is_known() {
     let of = |pairs: &[(&str, &str)]| {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     };
-    assert_eq!(taken(&inputs), of(&[("count", "2"), ("image", "b"), ("list", "[1]"), ("tag", "x")]));
+    assert_eq!(
+        from_environment(&inputs),
+        of(&[("count", "2"), ("image", "b"), ("list", "[1]"), ("tag", "x")])
+    );
     let inputs = inputs.file("v.hcl", "count = 3").value("tag=y").expect("an assignment");
-    assert_eq!(taken(&inputs), of(&[("image", "b"), ("list", "[1]")]));
+    assert_eq!(from_environment(&inputs), of(&[("image", "b"), ("list", "[1]")]));
     assert_eq!(berth_jobfile::from_environment(b"{}", "j.json", &inputs), of(&[]));
 }
 

@@ -51,8 +51,8 @@ fn good_files_become_this_json_and_the_same_job_again() {
     for (name, source) in sources("good") {
         let parsed = parse(&source, &name, &Inputs::default()).unwrap_or_else(|e| panic!("{e}"));
         let json = to_json(&parsed.job);
-        let given = format!("{:#}\n", without_nulls(json.clone(), &mut nulls));
-        expect_file![folder("good").join(format!("{name}.expected.json"))].assert_eq(&given);
+        let json_text = format!("{:#}\n", without_nulls(json.clone(), &mut nulls));
+        expect_file![folder("good").join(format!("{name}.expected.json"))].assert_eq(&json_text);
         let json = json.to_string();
         expect_file![folder("good").join(format!("{name}.warnings.txt"))]
             .assert_eq(&parsed.warnings.to_string());

@@ -297,8 +297,8 @@ proptest! {
     ) {
         if let Err(diagnostics) = parse(source.as_bytes(), "x.hcl", &Inputs::default()) {
             prop_assert!(diagnostics.iter().count() >= 1);
-            let shown = diagnostics.to_string().replace('\n', "");
-            prop_assert!(!shown.contains(char::is_control));
+            let text = diagnostics.to_string().replace('\n', "");
+            prop_assert!(!text.contains(char::is_control));
         }
         if let Ok(formatted) = format(&source, "x.hcl") {
             prop_assert_eq!(format(&formatted, "x.hcl"), Ok(formatted));

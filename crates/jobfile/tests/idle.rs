@@ -9,7 +9,7 @@ fn of_hcl(kind: &str, inside: [&str; 3]) -> String {
     let text = format!(
         "job \"j\" {{\ntype = \"{kind}\"\n{job}\ngroup \"g\" {{\n{group}\ntask \"t\" {{\ndriver = \"mock_driver\"\n{task}\n}}\n}}\n}}"
     );
-    said(parse(text.as_bytes(), "j.hcl", &Inputs::default()))
+    messages(parse(text.as_bytes(), "j.hcl", &Inputs::default()))
 }
 
 /// The same in JSON: members, each with a comma behind it.
@@ -18,15 +18,15 @@ fn of_json(kind: &str, inside: [&str; 3]) -> String {
     let text = format!(
         r#"{{"ID": "j", {job} "TaskGroups": [{{{group} "Tasks": [{{{task} "Name": "t", "Driver": "mock_driver"}}], "Name": "g"}}], "Type": "{kind}"}}"#
     );
-    said(parse_json(text.as_bytes(), "j.json"))
+    messages(parse_json(text.as_bytes(), "j.json"))
 }
 
-fn said(parsed: Result<berth_jobfile::ParsedJob, berth_jobfile::Diagnostics>) -> String {
-    let (prefix, said) = match parsed {
+fn messages(parsed: Result<berth_jobfile::ParsedJob, berth_jobfile::Diagnostics>) -> String {
+    let (prefix, messages) = match parsed {
         Ok(parsed) => ("", parsed.warnings),
         Err(refused) => ("refused: ", refused),
     };
-    format!("{prefix}{}", said.messages())
+    format!("{prefix}{}", messages.messages())
 }
 
 const UPDATE: &str = r#""Update": {"MaxParallel": 2, "Canary": 1},"#;
@@ -95,8 +95,8 @@ fn affinities_are_refused_in_system_jobs_and_named_in_sysbatch_jobs() {
     for at in 0..3 {
         let (mut of_block, mut of_array) = ([""; 3], [""; 3]);
         (of_block[at], of_array[at]) = (block, json);
-        for said in [of_hcl("system", of_block), of_json("system", of_array)] {
-            assert_eq!(said, "refused: a system job cannot have an affinity");
+        for messages in [of_hcl("system", of_block), of_json("system", of_array)] {
+            assert_eq!(messages, "refused: a system job cannot have an affinity");
         }
         assert_eq!(of_hcl("sysbatch", of_block), "`affinity` has no effect in a sysbatch job");
         assert_eq!(of_json("sysbatch", of_array), "`Affinities` has no effect in a sysbatch job");
@@ -158,8 +158,8 @@ fn a_network_of_a_task_is_to_be_written_in_the_group() {
     assert_eq!(of_hcl("service", ["", own, ""]), "`mbits` in network is not implemented");
     // Mistakes in it are mistakes all the same.
     let wrong = network.replace("mbits = 10", "mbits = \"many\"");
-    let said = of_hcl("service", ["", "", &wrong]);
-    assert!(said.contains("`mbits` must be a whole number, found text"), "{said}");
+    let messages = of_hcl("service", ["", "", &wrong]);
+    assert!(messages.contains("`mbits` must be a whole number, found text"), "{messages}");
 }
 
 #[test]
@@ -183,9 +183,9 @@ fn a_value_that_is_not_known_hides_no_mistake_elsewhere() {
     let group = "count = var.nope\nscaling {\n min = 2\n max = 3\n}\nnetwork {\n mode = var.nope\n prot \"http\" {}\n}";
     let task = "user = var.nope\nkill_timeout = \"soon\"\nvault {}\nresources {\n memory = var.nope\n memory_max = 20\n}\n\
                 config {\n wrong = 1\n run_for = var.nope\n}\nenv {\n a = \"${var.nope}\"\n}";
-    let said = of_hcl("service", [job, group, task]);
-    let (nope, said): (Vec<&str>, Vec<&str>) =
-        said.lines().partition(|line| line.ends_with("the file declares no variable `nope`"));
+    let messages = of_hcl("service", [job, group, task]);
+    let (nope, messages): (Vec<&str>, Vec<&str>) =
+        messages.lines().partition(|line| line.ends_with("the file declares no variable `nope`"));
     assert_eq!(nope.len(), 8, "{nope:?}");
     let expected = [
         "refused: `priority` must be a whole number, found text",
@@ -195,7 +195,7 @@ fn a_value_that_is_not_known_hides_no_mistake_elsewhere() {
         "`vault` in task is not implemented",
         "driver `mock_driver` has no setting `wrong`",
     ];
-    assert_eq!(said, expected);
+    assert_eq!(messages, expected);
 }
 
 #[test]

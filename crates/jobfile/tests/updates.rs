@@ -5,11 +5,11 @@ use berth_model::job::{Job, Update};
 
 /// The `max_parallel` and `canary` of the job and of its groups.
 fn updates(job: &Job) -> String {
-    let shown = |update: Option<&Update>| {
+    let describe = |update: Option<&Update>| {
         update.map_or_else(|| "none".into(), |update| format!("{}/{}", update.max_parallel, update.canary))
     };
-    let groups = job.groups.iter().map(|group| shown(group.update.as_deref()));
-    std::iter::once(shown(job.update.as_deref())).chain(groups).collect::<Vec<_>>().join(" ")
+    let groups = job.groups.iter().map(|group| describe(group.update.as_deref()));
+    std::iter::once(describe(job.update.as_deref())).chain(groups).collect::<Vec<_>>().join(" ")
 }
 
 /// A job of two groups; these settings are its own and those of the second group.

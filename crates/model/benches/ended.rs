@@ -31,8 +31,8 @@ const SECOND: u64 = 1_000_000_000;
 const BEGAN: u64 = 1_700_000_000 * SECOND;
 
 fn main() {
-    let asked = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
-    let jobs = asked.unwrap_or(ALLOCS).div_ceil(JOB_ALLOCS);
+    let requested = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
+    let jobs = requested.unwrap_or(ALLOCS).div_ceil(JOB_ALLOCS);
     let mut world = World::with_nodes(NODES);
     // What is made once, as buffers, is not counted.
     run(&mut world, 0);

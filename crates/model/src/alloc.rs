@@ -55,7 +55,7 @@ pub struct MigrateAlloc {
     pub how: Departure,
 }
 
-/// How an allocation fares. Only the terminal ones are ever in the log.
+/// The status of an allocation, as its agent reports it. Only the terminal ones are ever in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(index_only)]
 pub enum ClientStatus {

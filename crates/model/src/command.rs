@@ -40,7 +40,7 @@ use crate::{
 /// A change of the replicated state.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum Command {
-    /// Allows the leader to mint indexes up to and including this one.
+    /// Allows the leader to assign indexes up to and including this one.
     #[n(0)]
     GrantIndexes(#[n(0)] Index),
     /// A node introduces itself, or has changed.
@@ -83,22 +83,22 @@ pub enum Command {
     /// Garbage-collects objects that have ended and that nothing refers to.
     #[n(11)]
     Collect(#[n(0)] Box<Collect>),
-    /// A group wants another number of allocations; carries its evaluation.
+    /// The count of a group changes; carries its evaluation.
     #[n(12)]
     ScaleJob(#[n(0)] Box<ScaleJob>),
     /// An operator sets how the cluster places.
     #[n(13)]
     SetSchedulerConfig(#[n(0)] Box<SetSchedulerConfig>),
-    /// An operator describes a namespace.
+    /// An operator creates or changes a namespace.
     #[n(14)]
     PutNamespace(#[n(0)] Box<Namespace>),
-    /// An operator takes an empty namespace away.
+    /// An operator deletes an empty namespace.
     #[n(15)]
     DeleteNamespace(#[n(0)] String),
-    /// An operator describes a quota.
+    /// An operator creates or changes a quota.
     #[n(16)]
     PutQuota(#[n(0)] Box<Quota>),
-    /// An operator takes away a quota that no namespace keeps to.
+    /// An operator deletes a quota that no namespace has.
     #[n(17)]
     DeleteQuota(#[n(0)] String),
     /// A periodic job is due; carries the evaluation of its run.
@@ -117,17 +117,17 @@ pub enum Command {
         #[cbor(with = "crate::codec::id128")]
         u128,
     ),
-    /// What a planner decided and the applier let pass. A placement whose node is gone, down, closed or full by now is
+    /// What a planner decided and the applier accepted. A placement whose node is gone, down, closed or full by now is
     /// left out, and the state gets an evaluation that plans it again.
     #[n(22)]
     CommitPlan(#[n(0)] Box<PlanRecord>),
-    /// What agents found of the health of allocations, as far as active deployments rest on it.
+    /// The health of allocations as agents reported it, as far as active deployments depend on it.
     #[n(23)]
     SetAllocHealth(#[n(0)] Vec<AllocHealth>),
     /// Something becomes of a deployment.
     #[n(24)]
     SetDeployment(#[n(0)] Box<SetDeployment>),
-    /// The canaries of a deployment have shown enough.
+    /// A deployment is promoted: its canaries are healthy.
     #[n(25)]
     PromoteDeployment(#[n(0)] Box<PromoteDeployment>),
     /// Somebody asks for a run of a parameterized or periodic job. Not in entries before version 4.
@@ -152,16 +152,16 @@ pub enum Command {
     /// An operator changes who may do what.
     #[n(32)]
     ChangeAcl(#[n(0)] Box<ChangeAcl>),
-    /// A root key is made or taken away.
+    /// A root key is added or removed.
     #[n(33)]
     ChangeKeyring(#[n(0)] Box<ChangeKeyring>),
-    /// A variable is written or taken away, or variables are encrypted with another key.
+    /// A variable is written or deleted, or variables are encrypted with another key.
     #[n(34)]
     ChangeVariable(#[n(0)] Box<ChangeVariable>),
-    /// An operator describes a node pool. Not in entries before version 6, as what follows.
+    /// An operator creates or changes a node pool. Not in entries before version 6, as what follows.
     #[n(35)]
     PutNodePool(#[n(0)] Box<NodePool>),
-    /// An operator takes away a node pool that nothing uses.
+    /// An operator deletes a node pool that nothing uses.
     #[n(36)]
     DeleteNodePool(#[n(0)] String),
     /// An evaluation has another priority than its job: whoever registers or stops the job has said so, in the same entry.

@@ -10,7 +10,7 @@ use crate::{
 
 /// Most root keys.
 pub const ROOT_KEYS_MAX: usize = 256;
-/// Key-encryption keys of which it is remembered that they were replaced; the oldest are garbage-collected first.
+/// Key-encryption keys of which it is remembered that they were replaced; the oldest are dropped first.
 pub const RETIRED_KEKS_MAX: usize = 256;
 /// Longest wrapped part of a root key, in bytes.
 pub const WRAPPED_KEY_MAX: usize = 1024;

@@ -326,9 +326,9 @@ impl Node {
     pub fn lacks_of(&self, placement: &Placement, held_by_others: &DevicesHeld) -> Option<String> {
         let mut held = held_by_others.clone();
         held.add(&DevicesHeld::of(&placement.devices, &placement.cores));
-        let given =
+        let instances =
             placement.devices.iter().flat_map(|grant| grant.instances.iter().map(move |id| (grant, id)));
-        let mut lacking = given.filter(|(grant, id)| {
+        let mut lacking = instances.filter(|(grant, id)| {
             let device = self.devices.iter().find(|device| device.to_string() == grant.device);
             let is_there = device.is_some_and(|device| {
                 device.instances.iter().any(|instance| instance.id == **id && instance.healthy)

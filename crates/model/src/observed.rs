@@ -1,4 +1,4 @@
-//! What agents observe: how allocations fare between placement and end. Kept in memory, never in the log.
+//! What agents observe: the status of allocations between placement and end. Kept in memory, never in the log.
 
 mod packed;
 
@@ -108,7 +108,7 @@ pub struct ObservedAlloc {
     /// The allocation.
     #[n(0)]
     pub id: AllocId,
-    /// How it fares as a whole.
+    /// The status of the allocation as a whole.
     #[n(1)]
     pub status: ClientStatus,
     /// Why, for users.
@@ -370,8 +370,8 @@ impl Observed {
 
     /// What was observed last of an allocation, whether its end is in the log or not.
     pub fn last(&self, slot: AllocSlot, id: AllocId) -> Option<LastObservation> {
-        let kept = self.allocs.get(slot.0 as usize)?.as_ref()?;
-        (kept.id() == id).then(|| LastObservation(kept.clone()))
+        let entry = self.allocs.get(slot.0 as usize)?.as_ref()?;
+        (entry.id() == id).then(|| LastObservation(entry.clone()))
     }
 
     /// When what was observed of an allocation last changed, by its node's clock; whether it ended or not.
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_observed_last_is_read_after_the_end_until_it_is_forgotten() {
+    fn what_was_observed_last_is_read_after_the_end_until_it_is_collected() {
         let (job, slot, id) = (JobSlot(0), AllocSlot(0), AllocId(1));
         let mut observed = Observed::default();
         let mut last = alloc(1, ClientStatus::Running, 5);

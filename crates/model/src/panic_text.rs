@@ -20,8 +20,8 @@ mod tests {
 
     #[test]
     fn what_was_made_of_values_is_withheld() {
-        let said = |work: fn()| panic_text(&*catch_unwind(work).expect_err("it panics"));
-        assert_eq!(said(|| panic!("the queue is empty")), "the queue is empty");
+        let reported = |work: fn()| panic_text(&*catch_unwind(work).expect_err("it panics"));
+        assert_eq!(reported(|| panic!("the queue is empty")), "the queue is empty");
         let of_values: [fn(); 4] = [
             || panic!("no key {}", black_box("a secret")),
             || assert_eq!(black_box("a secret"), "another", "keys differ"),
@@ -29,7 +29,7 @@ mod tests {
             || drop(black_box("ä secret")[1..].to_owned()),
         ];
         for work in of_values {
-            assert_eq!(said(work), WITHHELD);
+            assert_eq!(reported(work), WITHHELD);
         }
     }
 }

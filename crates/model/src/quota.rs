@@ -186,8 +186,8 @@ impl Usage {
 
     /// Thousandths of the devices that may be of that name: whoever asked for any `gpu` may have been given this one.
     pub fn devices(&self, name: &str) -> u64 {
-        let asked = self.devices_milli.iter().filter(|(asked, _)| may_be_same(asked, name));
-        asked.map(|(_, milli)| milli).sum()
+        let matching = self.devices_milli.iter().filter(|(device, _)| may_be_same(device, name));
+        matching.map(|(_, milli)| milli).sum()
     }
 }
 
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_hold_is_told_by_name() {
+    fn what_both_hold_is_compared_by_name() {
         let one = Usage { cpu_mhz: 5, memory_mb: 7, ..devices(&[("gpu", 500), ("fpga", 1000)]) };
         let other = Usage { cpu_mhz: 9, memory_mb: 3, ..devices(&[("gpu", 2000), ("nvidia/gpu", 1000)]) };
         let common = Usage { cpu_mhz: 5, memory_mb: 3, ..devices(&[("gpu", 500)]) };

@@ -135,8 +135,8 @@ fn a_token_that_is_changed_keeps_its_secret_and_its_end() {
         ..token(1, TokenType::Client, &["some"], None)
     };
     assert_eq!(change(&mut store, put(other)), Ok(()));
-    let kept = store.acl().token_of(&SecretHash([1; 32])).expect("it has the same secret");
-    assert_eq!((&*kept.name, kept.expires_at), ("renamed", Some(Timestamp(90))));
+    let token = store.acl().token_of(&SecretHash([1; 32])).expect("it has the same secret");
+    assert_eq!((&*token.name, token.expires_at), ("renamed", Some(Timestamp(90))));
     assert!(store.acl().token_of(&SecretHash([9; 32])).is_none());
 }
 
@@ -181,8 +181,8 @@ fn a_one_time_token_stands_for_a_token_that_is_there_and_is_taken_once() {
     );
 
     assert_eq!(change(&mut store, ChangeAcl::TakeOneTime(secret)), Ok(()));
-    let taken = change(&mut store, ChangeAcl::TakeOneTime(secret));
-    assert!(matches!(taken, Err(Refusal::NoAclObject(_))), "{taken:?}");
+    let exchanged = change(&mut store, ChangeAcl::TakeOneTime(secret));
+    assert!(matches!(exchanged, Err(Refusal::NoAclObject(_))), "{exchanged:?}");
 
     assert_eq!(change(&mut store, one_time(9, 1, 0)), Ok(()), "it ends before it begins");
     assert_eq!(change(&mut store, one_time(10, 1, 100)), Ok(()));
@@ -431,9 +431,9 @@ fn restore_with(store: &mut Store, saved: &Store, revives: bool, version: u8) {
 #[test]
 fn a_token_that_was_revoked_since_does_not_come_back_with_an_older_state_unless_it_is_asked_for() {
     let mut store = Store::default();
-    let made = |id, ends| ChangeAcl::PutToken(Box::new(token(id, TokenType::Management, &[], ends)));
+    let put_token = |id, ends| ChangeAcl::PutToken(Box::new(token(id, TokenType::Management, &[], ends)));
     for (id, ends) in [(1, None), (2, None), (3, Some(1_000_000)), (4, Some(12))] {
-        assert_eq!(change(&mut store, made(id, ends)), Ok(()));
+        assert_eq!(change(&mut store, put_token(id, ends)), Ok(()));
     }
     let saved = store.clone();
     for id in [2, 3, 4] {
@@ -476,18 +476,18 @@ fn a_token_that_was_revoked_since_does_not_come_back_with_an_older_state_unless_
 }
 
 #[test]
-fn so_many_revoked_tokens_are_remembered_and_the_oldest_are_forgotten_first() {
+fn so_many_revoked_tokens_are_remembered_and_the_oldest_are_dropped_first() {
     let mut store = Store::default();
     let id = |number: usize| AclTokenId(number as u128 + 1);
     for number in 0..REVOKED_TOKENS_MAX + 2 {
         let mut secret = [0; 32];
         secret[..8].copy_from_slice(&(number as u64).to_be_bytes());
-        let made = AclToken {
+        let token = AclToken {
             id: id(number),
             secret: SecretHash(secret),
             ..token(1, TokenType::Management, &[], None)
         };
-        let commands = [ChangeAcl::PutToken(Box::new(made)), ChangeAcl::DeleteToken(id(number))];
+        let commands = [ChangeAcl::PutToken(Box::new(token)), ChangeAcl::DeleteToken(id(number))];
         let commands = commands.map(|change| Command::ChangeAcl(Box::new(change))).into();
         let index = Index(store.index().0 + 1);
         store.apply(Entry::new(index, Timestamp(index.0), commands));

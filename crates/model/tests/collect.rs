@@ -1,4 +1,4 @@
-//! What is forgotten, and what stays although somebody decided on an older state that it may go.
+//! Garbage collection: what goes, and what stays although it was decided on an older state that it may go.
 
 mod support;
 
@@ -119,7 +119,7 @@ fn what_has_failed_of_a_system_job_stays_until_the_job_or_its_node_is_another() 
 }
 
 #[test]
-fn what_a_deployment_has_placed_is_judged_for_the_next_though_it_is_forgotten() {
+fn what_a_deployment_has_placed_is_judged_for_the_next_though_it_is_collected() {
     let mut world = World::with_nodes(1);
     let mut web = service("web", 10, None);
     let deploy = |world: &mut World, job: &Job, carried: Vec<(u64, u16)>, placements: Vec<Placement>| {

@@ -247,8 +247,9 @@ impl History {
         for (slot, row) in before.nodes().iter().filter(|(_, row)| after.node(row.id).is_none()) {
             assert!(row.status == NodeStatus::Down && row.live.is_empty() && !changed(row.modify_index));
             let results = before.nodes().ended(row).filter_map(|slot| before.allocs().row(slot));
-            let kept = results.filter(|row| !before.may_collect(row) && after.jobs().row(row.job).is_some());
-            assert!(kept.count() == 0 || after.nodes().row(slot).is_some(), "results lost their node");
+            let retained =
+                results.filter(|row| !before.may_collect(row) && after.jobs().row(row.job).is_some());
+            assert!(retained.count() == 0 || after.nodes().row(slot).is_some(), "results lost their node");
         }
         for (_, row) in before.allocs().iter().filter(|(_, row)| after.alloc(row.id).is_none()) {
             let job = before.jobs().row(row.job).expect("an allocation has a job");
@@ -357,12 +358,12 @@ fn check_tallies(store: &Store) {
         let eligible = store.nodes().iter().filter(|(_, row)| row.status == status && row.eligible);
         assert_eq!(with(SchedulingEligibility::Eligible), eligible.count(), "{status:?}");
     }
-    let mut heard = LiveTotals::default();
+    let mut totals = LiveTotals::default();
     for (_, row) in store.nodes().iter().filter(|(_, row)| !row.status.is_silent()) {
-        heard.capacity.add(row.capacity);
-        heard.used.add(row.used);
+        totals.capacity.add(row.capacity);
+        totals.used.add(row.used);
     }
-    assert_eq!(store.nodes().live_totals(), heard);
+    assert_eq!(store.nodes().live_totals(), totals);
     let details = store.nodes().range(..).filter_map(|(_, slot)| store.nodes().detail(slot));
     let pools: BTreeSet<&str> = details.map(|detail| &*detail.node.pool).collect();
     assert!(store.nodes().pools().eq(pools), "{:?}", store.nodes().pools().collect::<Vec<_>>());
@@ -411,17 +412,20 @@ fn statuses(store: &Store) -> BTreeMap<String, JobStatus> {
 }
 
 /// Whoever follows events knows each job's status.
-fn check_told(before: &BTreeMap<String, JobStatus>, world: &World) {
-    let told = |event: &StateChange| match event {
+fn check_events(before: &BTreeMap<String, JobStatus>, world: &World) {
+    let job_of = |event: &StateChange| match event {
         StateChange::JobRegistered(slot)
         | StateChange::JobDeregistered(slot)
         | StateChange::JobLaunched(slot)
         | StateChange::JobStatusChanged(slot) => Some(world.store.jobs().row(*slot)?.key.id.to_string()),
         _ => None,
     };
-    let told: BTreeSet<String> = world.events.iter().filter_map(told).collect();
+    let reported: BTreeSet<String> = world.events.iter().filter_map(job_of).collect();
     for (id, status) in statuses(&world.store) {
-        assert!(before.get(&id) == Some(&status) || told.contains(&id), "{id} became {status:?} in silence");
+        assert!(
+            before.get(&id) == Some(&status) || reported.contains(&id),
+            "{id} became {status:?} in silence"
+        );
     }
 }
 
@@ -442,7 +446,7 @@ proptest! {
             check_tallies(&history.world.store);
             // Events are those of the last entry.
             if history.world.index == index + 1 {
-                check_told(&told, &history.world);
+                check_events(&told, &history.world);
             }
         }
         let store = &history.world.store;

@@ -22,10 +22,10 @@ fn index_of(store: &Store, id: &str) -> berth_model::Index {
 fn whoever_has_not_seen_a_stop_cannot_undo_it() {
     let mut world = World::with_nodes(1);
     world.register(service("web", 10, None));
-    let seen = index_of(&world.store, "web");
+    let index = index_of(&world.store, "web");
     world.stop("web", false);
     let changed = service("web", 20, None);
-    let refused = world.register_if(changed.clone(), EvalId(1), Some(seen));
+    let refused = world.register_if(changed.clone(), EvalId(1), Some(index));
     assert!(matches!(refused, Err(Refusal::JobChanged { .. })), "{refused:?}");
     let now = index_of(&world.store, "web");
     assert_eq!(world.register_if(changed, EvalId(2), Some(now)), Ok(()));
@@ -46,8 +46,8 @@ fn an_evaluation_may_have_another_priority_than_its_job() {
     assert_eq!(world.apply(vec![registered(None), priority.clone()]), [Ok(()), Ok(())]);
     let found = world.store.eval(eval).unwrap();
     assert_eq!((found.priority, found.modify_index), (99, found.create_index));
-    let told = world.events.iter().filter(|event| **event == StateChange::EvalChanged(eval)).count();
-    assert_eq!((told, priority.since()), (1, 7));
+    let changes = world.events.iter().filter(|event| **event == StateChange::EvalChanged(eval)).count();
+    assert_eq!((changes, priority.since()), (1, 7));
     assert_eq!(restored(&world.store).hash(), world.store.hash());
 }
 
@@ -88,7 +88,7 @@ fn a_job_that_was_changed_often_is_written_as_it_can_be_read() {
 }
 
 #[test]
-fn versions_and_groups_that_nothing_runs_are_forgotten() {
+fn versions_and_groups_that_nothing_runs_are_dropped() {
     let mut world = World::with_nodes(1);
     for number in 0..50 {
         let mut changed = service("web", 10, None);
@@ -107,7 +107,7 @@ fn versions_and_groups_that_nothing_runs_are_forgotten() {
 }
 
 /// The status that a reader knows who follows events.
-fn told(world: &World, before: JobStatus) -> JobStatus {
+fn followed_status(world: &World, before: JobStatus) -> JobStatus {
     let tells = |event: &StateChange| {
         matches!(
             event,
@@ -120,14 +120,14 @@ fn told(world: &World, before: JobStatus) -> JobStatus {
 }
 
 #[test]
-fn every_change_of_a_jobs_status_is_told() {
+fn every_change_of_a_jobs_status_is_an_event() {
     let mut world = World::with_nodes(1);
     let eval = world.register(job("web", JobType::Batch, 10, None));
-    let mut seen = vec![told(&world, JobStatus::Dead)];
+    let mut seen = vec![followed_status(&world, JobStatus::Dead)];
     let mut step = |world: &mut World, command| {
         world.run(command).unwrap();
         let before = *seen.last().unwrap();
-        seen.push(told(world, before));
+        seen.push(followed_status(world, before));
         assert_eq!(seen.last(), world.store.job(&key("web")).map(|row| row.status()).as_ref());
     };
     let plan = world.plan_of(eval, vec![place(1, 1, &[], &[])], vec![]);
@@ -147,12 +147,12 @@ fn a_job_that_only_launches_tells_its_status_when_it_is_stopped() {
     let mut cron = job("web", JobType::Batch, 10, None);
     cron.periodic = Some(Box::new(Periodic { specs: vec!["0 0 * * *".into()], ..Periodic::default() }));
     let eval = world.register(cron);
-    assert_eq!(told(&world, JobStatus::Dead), JobStatus::Running);
+    assert_eq!(followed_status(&world, JobStatus::Dead), JobStatus::Running);
     world.plan(eval, vec![], vec![]).unwrap();
     let eval = world.stop("web", false);
-    assert_eq!(told(&world, JobStatus::Running), JobStatus::Pending);
+    assert_eq!(followed_status(&world, JobStatus::Running), JobStatus::Pending);
     world.plan(eval, vec![], vec![]).unwrap();
-    assert_eq!(told(&world, JobStatus::Pending), JobStatus::Dead);
+    assert_eq!(followed_status(&world, JobStatus::Pending), JobStatus::Dead);
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn detail(world: &World) -> &NodeDetail {
     world.store.nodes().detail(slot).expect("it is there")
 }
 
-fn shown(world: &World) -> String {
+fn events_of(world: &World) -> String {
     let mut text = String::new();
     for event in detail(world).events() {
         let (subsystem, what) = (event.kind.subsystem(), event.kind.as_str());
@@ -70,7 +70,7 @@ fn what_changes_is_an_event_of_the_node_and_what_does_not_is_none() {
         13 13000: Drain: drain changed
         14 14000: Drain: drain completed
     "#]]
-    .assert_eq(&shown(&world));
+    .assert_eq(&events_of(&world));
     let read = restored(&world.store);
     assert_eq!(read.hash(), world.store.hash());
     let (slot, _) = read.node(NodeId(1)).expect("it is there");
@@ -84,7 +84,7 @@ fn the_newest_are_kept_and_a_node_that_comes_again_begins_anew() {
         assert_eq!(world.run(Command::SetNodeEligibility(NodeId(1), number % 2 == 1)), Ok(()));
     }
     assert_eq!(detail(&world).events().len(), NODE_EVENTS_KEPT);
-    assert!(!shown(&world).contains("registered"), "it was the oldest: {}", shown(&world));
+    assert!(!events_of(&world).contains("registered"), "it was the oldest: {}", events_of(&world));
     assert_eq!(world.run(status(NodeStatus::Down)), Ok(()));
     let decided_on = Some(world.store.index());
     let collect = Collect { nodes: vec![NodeId(1)], decided_on, ..Collect::default() };
@@ -93,7 +93,7 @@ fn the_newest_are_kept_and_a_node_that_comes_again_begins_anew() {
     expect![[r#"
         14 14000: Cluster: registered
     "#]]
-    .assert_eq(&shown(&world));
+    .assert_eq(&events_of(&world));
 }
 
 /// A server that knows no newer entries keeps nothing of it, and comes to another state if others do.
@@ -108,9 +108,9 @@ fn older_entries_keep_nothing() {
     ] {
         assert_eq!(world.run_as_of(6, command), Ok(()));
     }
-    assert_eq!((shown(&world).as_str(), world.store.version()), ("", 6));
+    assert_eq!((events_of(&world).as_str(), world.store.version()), ("", 6));
     assert_eq!(restored(&world.store).hash(), world.store.hash());
     assert!(world.run(Command::SetNodeEligibility(NodeId(1), true)).is_err(), "it is drained");
     assert_eq!(world.run(drain(None)), Ok(()));
-    assert_eq!(shown(&world).lines().count(), 1);
+    assert_eq!(events_of(&world).lines().count(), 1);
 }

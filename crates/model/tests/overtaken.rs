@@ -64,8 +64,8 @@ fn a_placement_on_a_node_that_was_closed_or_purged_is_planned_again() {
 fn a_node_that_is_drained_by_now_is_not_opened() {
     let mut world = World::with_nodes(1);
     let drain = |drain| DrainNode { node: NodeId(1), drain, eligible: true, meta: [].into() };
-    let begun = drain(Some(NewDrain { deadline: None, ignore_system: false, requested_ns: 0 }));
-    world.run(Command::DrainNode(Box::new(begun))).unwrap();
+    let start = drain(Some(NewDrain { deadline: None, ignore_system: false, requested_ns: 0 }));
+    world.run(Command::DrainNode(Box::new(start))).unwrap();
     let refused = world.run(Command::SetNodeEligibility(NodeId(1), true));
     assert_eq!(refused, Err(Refusal::NodeDrained(NodeId(1))));
     assert_eq!(world.run(Command::SetNodeEligibility(NodeId(1), false)), Ok(()));
@@ -74,7 +74,7 @@ fn a_node_that_is_drained_by_now_is_not_opened() {
 }
 
 #[test]
-fn room_that_somebody_else_has_by_now_is_not_given_twice() {
+fn capacity_that_somebody_else_has_by_now_is_not_given_twice() {
     let mut world = World::with_nodes(1);
     let total = Resources { cpu_mhz: 10_000, memory_mb: 1000, disk_mb: 10_000 };
     world.run(Command::RegisterNode(Box::new(Node { total, ..node(1) }))).unwrap();
@@ -129,20 +129,20 @@ fn a_device_or_core_that_somebody_else_has_by_now_is_not_given_twice() {
         instances: vec![id.into()],
         milli_each,
     };
-    let given = |id, after: &[u128], devices: &[(&str, u16)], cores: &[u16]| Placement {
+    let placement = |id, after: &[u128], devices: &[(&str, u16)], cores: &[u16]| Placement {
         devices: devices.iter().map(|(id, milli)| grant(id, *milli)).collect(),
         cores: cores.to_vec(),
         ..place(id, 1, after, &[])
     };
     let eval = world.register(service("web", 10, None));
     let placements = vec![
-        given(1, &[], &[("g0", 600)], &[0]),
-        given(2, &[], &[("g0", 500)], &[]),
-        given(3, &[], &[("g0", 400)], &[1]),
-        given(4, &[], &[], &[1]),
-        given(5, &[1], &[("g0", 600)], &[0]),
-        given(6, &[1], &[("g0", 600)], &[]),
-        given(7, &[1], &[], &[0]),
+        placement(1, &[], &[("g0", 600)], &[0]),
+        placement(2, &[], &[("g0", 500)], &[]),
+        placement(3, &[], &[("g0", 400)], &[1]),
+        placement(4, &[], &[], &[1]),
+        placement(5, &[1], &[("g0", 600)], &[0]),
+        placement(6, &[1], &[("g0", 600)], &[]),
+        placement(7, &[1], &[], &[0]),
     ];
     world.plan(eval, placements, vec![]).unwrap();
     let placed = |world: &World, ids: std::ops::RangeInclusive<u128>| -> Vec<u128> {
@@ -155,7 +155,7 @@ fn a_device_or_core_that_somebody_else_has_by_now_is_not_given_twice() {
 
     // The node describes itself again while a plan is on its way.
     let eval = world.register(service("other", 10, None));
-    let plan = world.plan_of(eval, vec![given(8, &[], &[("g1", 1000)], &[])], vec![]);
+    let plan = world.plan_of(eval, vec![placement(8, &[], &[("g1", 1000)], &[])], vec![]);
     world.run(Command::RegisterNode(Box::new(with(&["g0"])))).unwrap();
     world.run(plan).unwrap();
     assert_eq!(placed(&world, 8..=8), [0; 0]);
@@ -189,8 +189,8 @@ fn moving_on() -> (World, Command) {
 }
 
 fn desired(world: &World) -> Vec<u128> {
-    let wanted = world.store.allocs().iter().filter(|(_, row)| row.is_desired());
-    let mut ids: Vec<u128> = wanted.map(|(_, row)| row.id.0).collect();
+    let desired = world.store.allocs().iter().filter(|(_, row)| row.is_desired());
+    let mut ids: Vec<u128> = desired.map(|(_, row)| row.id.0).collect();
     ids.sort_unstable();
     ids
 }
@@ -227,7 +227,7 @@ fn what_was_to_run_a_version_that_is_gone_is_planned_again_and_whom_it_replaces_
 
 /// Who was placed to come after an allocation does not wait forever for it, though that one's own successor found no room.
 #[test]
-fn what_another_comes_after_makes_room_though_its_own_successor_does_not_fit() {
+fn what_another_comes_after_frees_capacity_though_its_own_successor_does_not_fit() {
     let (mut world, plan) = moving_on();
     let small = Resources { cpu_mhz: 10_000, memory_mb: 5, disk_mb: 10_000 };
     world.run(Command::RegisterNode(Box::new(Node { total: small, ..node(3) }))).unwrap();
@@ -266,7 +266,7 @@ fn waits_for(world: &World, id: u128) -> BTreeSet<u128> {
 }
 
 #[test]
-fn updates_while_agents_are_away_take_the_room_of_the_largest() {
+fn updates_while_agents_are_away_take_the_capacity_of_the_largest() {
     let world = updated_while_away(20, |update| 10 + u32::try_from(update).unwrap());
     assert_eq!(used_memory(&world.store, 1), 30, "one of them runs at a time");
     assert_eq!(
@@ -376,7 +376,7 @@ fn a_node_that_was_confirmed_before_something_there_was_lost_is_not_ready() {
 }
 
 #[test]
-fn what_is_declared_lost_on_a_node_that_is_back_holds_its_room_until_it_has_ended() {
+fn what_is_declared_lost_on_a_node_that_is_back_holds_its_capacity_until_it_has_ended() {
     let mut world = on_a_silent_node();
     let lost = lose(&mut world);
     let ready = Command::SetNodeStatus(NodeId(1), NodeStatus::Ready, Some(world.store.index()));

@@ -16,15 +16,15 @@ fn times(specs: &[&str], zone: &str, after: &str, count: usize) -> String {
     let schedule = Schedule::of(&periodic).expect("it is sound");
     let after = DateTime::parse_from_rfc3339(after).expect("a time").timestamp_nanos_opt().expect("in range");
     let mut at = Timestamp(after.unsigned_abs());
-    let mut shown = String::new();
+    let mut table = String::new();
     for _ in 0..count {
-        let Some(next) = schedule.next(at) else { return shown + "never again\n" };
+        let Some(next) = schedule.next(at) else { return table + "never again\n" };
         assert!(next > at, "{next} does not come after {at}");
         let local = DateTime::from_timestamp_nanos(next.0 as i64).with_timezone(&clock);
-        shown += &format!("{}\n", local.format("%a %F %T %Z"));
+        table += &format!("{}\n", local.format("%a %F %T %Z"));
         at = next;
     }
-    shown
+    table
 }
 
 fn check(specs: &[&str], zone: &str, after: &str, count: usize, expected: Expect) {
@@ -228,7 +228,7 @@ fn a_time_that_the_clock_shows_twice_runs_once() {
 
 #[test]
 fn what_is_no_time_is_refused() {
-    let mut shown = String::new();
+    let mut table = String::new();
     let long = "1,".repeat(512);
     for spec in [
         "",
@@ -242,7 +242,7 @@ fn what_is_no_time_is_refused() {
         &long,
     ] {
         let error = Cron::parse(spec).expect_err(spec);
-        shown += &format!("{:.16}: {error}\n", spec);
+        table += &format!("{:.16}: {error}\n", spec);
     }
     expect![[r#"
         : 5, 6 or 7 fields are needed, not 0
@@ -255,6 +255,6 @@ fn what_is_no_time_is_refused() {
         */0 * * * *: step cannot be zero
         1,1,1,1,1,1,1,1,: it has more than 512 characters
     "#]]
-    .assert_eq(&shown);
+    .assert_eq(&table);
     assert_eq!((TimeZone::parse("Europe/Berlim"), TimeZone::parse("").is_some()), (None, true));
 }

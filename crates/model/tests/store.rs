@@ -132,7 +132,7 @@ fn used_memory(store: &Store, id: u128) -> u32 {
 }
 
 #[test]
-fn a_successor_takes_over_the_room_and_ports_it_was_promised() {
+fn a_successor_takes_over_the_capacity_and_ports_it_was_promised() {
     let mut world = World::default();
     world.add_node(node(1));
     let eval = world.register(job("web", 1000, Some(80)));
@@ -287,14 +287,14 @@ fn scaling_makes_a_version_and_what_was_said_about_it_survives_a_restore() {
     assert_eq!(restored.hash(), world.store.hash());
     let row = restored.job(&key).unwrap();
     assert_eq!((row.current().version, row.job().groups[0].count), (1, 7));
-    let told: Vec<_> =
+    let counts: Vec<_> =
         row.scalings.iter().flat_map(|events| events.iter()).map(|e| (e.count, e.previous_count)).collect();
-    assert_eq!(told, [(None, 7), (Some(7), before)], "newest first");
+    assert_eq!(counts, [(None, 7), (Some(7), before)], "newest first");
     assert_eq!(restored.eval(EvalId(7)).unwrap().trigger, Trigger::JobScaling);
 }
 
 #[test]
-fn a_purged_job_is_forgotten_once_nothing_of_it_lives() {
+fn a_purged_job_is_collected_once_nothing_of_it_lives() {
     let mut world = World::default();
     world.add_node(node(1));
     let key = JobKey::new("default", "web");
@@ -403,15 +403,15 @@ fn an_end_keeps_when_a_clock_that_is_ahead_saw_it() {
             let entry = Entry::new(Index(world.index), Timestamp(at), vec![end]).of_version(version);
             world.store.apply(Entry::decode(&entry.encode()).expect("it was just encoded"));
             assert!(world.store.alloc(alloc).expect("it is there").1.is_terminal());
-            let kept = observed_at == Some(Timestamp(ahead)) && version == 6;
-            assert_eq!(changed(&world.store, 1), [at, if kept { ahead } else { at }]);
+            let is_kept = observed_at == Some(Timestamp(ahead)) && version == 6;
+            assert_eq!(changed(&world.store, 1), [at, if is_kept { ahead } else { at }]);
             // What the log says of it later is no reason to go back.
             let again = world.register(job("web", 100, None));
             world.add_node(node(2));
             let next = Placement { previous: Some(alloc), ..place(2, 2, vec![], vec![]) };
             world.plan(again, vec![next], vec![], true);
             let at = world.index * 1_000;
-            assert_eq!(changed(&world.store, 1), [at, if kept { ahead } else { at }]);
+            assert_eq!(changed(&world.store, 1), [at, if is_kept { ahead } else { at }]);
             let mut bytes = Vec::new();
             snapshot::write(&world.store, &mut bytes).expect("memory takes it");
             let read = snapshot::read(&mut &bytes[..]).expect("it was just written");

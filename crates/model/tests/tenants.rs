@@ -142,7 +142,7 @@ fn a_quota_counts_what_the_namespaces_below_hold() {
 }
 
 #[test]
-fn a_successor_holds_the_room_of_its_predecessor_once() {
+fn a_successor_holds_the_capacity_of_its_predecessor_once() {
     let mut world = world();
     world.register("dev", 1, 100);
     world.place(1, 11, &[]);
@@ -156,7 +156,7 @@ fn a_successor_holds_the_room_of_its_predecessor_once() {
 }
 
 #[test]
-fn a_successor_that_ends_first_leaves_the_room_with_its_predecessor() {
+fn a_successor_that_ends_first_leaves_the_capacity_with_its_predecessor() {
     let mut world = world();
     world.register("dev", 1, 100);
     world.place(1, 11, &[]);
@@ -168,7 +168,7 @@ fn a_successor_that_ends_first_leaves_the_room_with_its_predecessor() {
 }
 
 #[test]
-fn room_taken_from_another_namespace_is_held_by_both_until_it_is_free() {
+fn capacity_taken_from_another_namespace_is_held_by_both_until_it_is_free() {
     let mut world = world();
     world.register("dev", 1, 100);
     world.register("ops", 2, 80);

@@ -75,7 +75,7 @@ fn state(store: &Store, id: u128) -> RootKeyState {
 }
 
 /// A state with one root key, 1, at index 1.
-fn begun() -> Store {
+fn with_root_key() -> Store {
     let mut store = Store::default();
     assert_eq!(rotate(&mut store, 1, None, false), Ok(()));
     store
@@ -83,7 +83,7 @@ fn begun() -> Store {
 
 #[test]
 fn exactly_one_writer_wins_each_index() {
-    let mut store = begun();
+    let mut store = with_root_key();
     assert_eq!(change(&mut store, put("a", 1, Some(0))), Ok(()));
     let refused = change(&mut store, put("a", 1, Some(0)));
     assert_eq!(refused, Err(Refusal::VariableChanged(key("a"), Index(2))));
@@ -94,15 +94,15 @@ fn exactly_one_writer_wins_each_index() {
     assert_eq!((written.create_index, written.modify_index), (Index(2), Index(4)));
     assert_eq!((written.created_at, written.modified_at), (Timestamp(2000), Timestamp(4000)));
 
-    let gone = |store: &mut Store, only_if: Option<u64>| {
+    let delete = |store: &mut Store, only_if: Option<u64>| {
         change(store, ChangeVariable::Delete(key("a"), only_if.map(Index)))
     };
-    assert_eq!(gone(&mut store, Some(2)), Err(Refusal::VariableChanged(key("a"), Index(4))));
-    assert_eq!(gone(&mut store, Some(4)), Ok(()));
-    assert_eq!(gone(&mut store, Some(4)), Err(Refusal::VariableChanged(key("a"), Index(0))));
+    assert_eq!(delete(&mut store, Some(2)), Err(Refusal::VariableChanged(key("a"), Index(4))));
+    assert_eq!(delete(&mut store, Some(4)), Ok(()));
+    assert_eq!(delete(&mut store, Some(4)), Err(Refusal::VariableChanged(key("a"), Index(0))));
     let before = store.variables().modify_index();
     assert_eq!(
-        (gone(&mut store, None), gone(&mut store, Some(0))),
+        (delete(&mut store, None), delete(&mut store, Some(0))),
         (Ok(()), Ok(())),
         "nothing is there to delete"
     );
@@ -130,7 +130,7 @@ fn nothing_is_written_with_a_key_that_is_not_active_or_not_there() {
 
 #[test]
 fn two_rotations_at_once_are_one() {
-    let mut store = begun();
+    let mut store = with_root_key();
     assert_eq!(
         rotate(&mut store, 2, None, false),
         Err(Refusal::RootKeyChanged),
@@ -145,7 +145,7 @@ fn two_rotations_at_once_are_one() {
 
 #[test]
 fn a_full_rotation_ends_with_the_last_variable_and_its_key_can_go_then() {
-    let mut store = begun();
+    let mut store = with_root_key();
     for path in ["a", "b", "c"] {
         assert_eq!(change(&mut store, put(path, 1, None)), Ok(()));
     }
@@ -190,7 +190,7 @@ fn a_full_rotation_ends_with_the_last_variable_and_its_key_can_go_then() {
 /// Whoever asks knows an older state: writes, rotations, and removals meet in any order, and what is decided is decided there.
 #[test]
 fn no_key_goes_that_a_variable_needs_in_whatever_order_changes_come() {
-    let mut store = begun();
+    let mut store = with_root_key();
     let (mut seed, mut newest, mut stale) = (7_u64, 1_u128, 1_u128);
     let mut draw = |below: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -236,7 +236,7 @@ fn no_key_goes_that_a_variable_needs_in_whatever_order_changes_come() {
 
 #[test]
 fn a_namespace_with_variables_stays() {
-    let mut store = begun();
+    let mut store = with_root_key();
     let namespace = Command::PutNamespace(Box::new(Namespace::new("team")));
     assert_eq!(apply(&mut store, namespace).0, Ok(()));
     let of_team = VariableKey::new("team", "a");
@@ -258,7 +258,7 @@ fn read_back(store: &Store) -> Store {
 
 #[test]
 fn keys_and_variables_are_in_snapshots_and_take_the_place_of_others() {
-    let mut saved = begun();
+    let mut saved = with_root_key();
     assert_eq!(change(&mut saved, put("a", 1, None)), Ok(()));
     assert_eq!(rotate(&mut saved, 2, Some(1), true), Ok(()));
     let read = read_back(&saved);
@@ -266,7 +266,7 @@ fn keys_and_variables_are_in_snapshots_and_take_the_place_of_others() {
     assert_eq!(read.variables().encrypted_with(RootKeyId(1)), 1);
     assert_eq!(read.keyring().active().map(|key| key.id), Some(RootKeyId(2)));
 
-    let mut store = begun();
+    let mut store = with_root_key();
     for path in ["x", "y", "z"] {
         assert_eq!(change(&mut store, put(path, 1, None)), Ok(()));
     }
@@ -292,7 +292,7 @@ fn keys_and_variables_are_in_snapshots_and_take_the_place_of_others() {
 
 #[test]
 fn there_are_so_many_root_keys_and_no_more() {
-    let mut store = begun();
+    let mut store = with_root_key();
     for id in 2..=ROOT_KEYS_MAX as u128 {
         assert_eq!(rotate(&mut store, id, Some(id - 1), false), Ok(()));
     }
@@ -310,7 +310,7 @@ fn there_are_so_many_root_keys_and_no_more() {
 
 #[test]
 fn a_namespace_has_so_many_variables_and_no_more() {
-    let mut store = begun();
+    let mut store = with_root_key();
     for number in 0..NAMESPACE_VARIABLES_MAX {
         assert_eq!(change(&mut store, put(&format!("v{number}"), 1, None)), Ok(()));
     }
@@ -337,7 +337,7 @@ fn a_namespace_has_so_many_variables_and_no_more() {
 
 #[test]
 fn variables_are_so_long_and_no_longer() {
-    let mut store = begun();
+    let mut store = with_root_key();
     let sized = |namespace: &str, number: u64, bytes: usize| {
         let key = VariableKey::new(namespace, &format!("v{number}"));
         ChangeVariable::Put(variable(key, 1, vec![1; bytes]), None)
@@ -383,7 +383,7 @@ fn rewrap(store: &mut Store, ids: &[u128], kek: u128, new: u128) -> Outcome {
 
 #[test]
 fn another_key_opens_all_root_keys_at_once_and_the_old_one_opens_none_any_more() {
-    let mut store = begun();
+    let mut store = with_root_key();
     assert_eq!(change(&mut store, put("a", 1, None)), Ok(()));
     assert_eq!(rotate(&mut store, 2, Some(1), false), Ok(()));
     let before = store.keyring().keys().cloned().collect::<Vec<_>>();
@@ -415,8 +415,8 @@ fn another_key_opens_all_root_keys_at_once_and_the_old_one_opens_none_any_more()
 }
 
 #[test]
-fn so_many_replaced_keys_are_remembered_and_the_oldest_are_forgotten() {
-    let mut store = begun();
+fn so_many_replaced_keys_are_remembered_and_the_oldest_are_dropped() {
+    let mut store = with_root_key();
     for number in 0..RETIRED_KEKS_MAX as u128 + 2 {
         let active = store.keyring().active().expect("there is one").id.0;
         assert_eq!(rewrap(&mut store, &[active], 100 + number, 1000 + number), Ok(()));

@@ -27,7 +27,7 @@ fn untag(world: &mut World, name: &str) -> Result<(), Refusal> {
     world.run(Command::TagVersion(Box::new(TagVersion { job, name, tagged: None })))
 }
 
-fn kept(world: &World) -> Vec<u64> {
+fn versions_of(world: &World) -> Vec<u64> {
     world.store.job(&key("web")).unwrap().versions.iter().map(|version| version.version).collect()
 }
 
@@ -39,15 +39,15 @@ fn a_version_is_kept_for_as_long_as_it_has_a_tag() {
     for _ in 0..3 {
         versions(&mut world, 10);
     }
-    assert_eq!(kept(&world).last(), Some(&0));
-    assert_eq!(kept(&world).len(), JOB_VERSIONS_MAX + 1);
+    assert_eq!(versions_of(&world).last(), Some(&0));
+    assert_eq!(versions_of(&world).len(), JOB_VERSIONS_MAX + 1);
     let row = world.store.job(&key("web")).unwrap();
     assert_eq!(row.tagged("gold").map(|version| version.version), Some(0));
     assert_eq!(restored(&world.store).job(&key("web")).unwrap().tagged("gold").unwrap().version, 0);
     assert_eq!(restored(&world.store).hash(), world.store.hash());
 
     assert_eq!(untag(&mut world, "gold"), Ok(()));
-    assert_eq!(kept(&world).len(), JOB_VERSIONS_MAX);
+    assert_eq!(versions_of(&world).len(), JOB_VERSIONS_MAX);
     assert_eq!(restored(&world.store).hash(), world.store.hash());
 }
 
@@ -63,11 +63,11 @@ fn a_tag_names_one_version_and_there_are_not_any_number_of_them() {
     for number in 1..JOB_TAGS_MAX as u64 {
         versions(&mut world, 1);
         world.register(service("web", number as u32 + 10, None));
-        let newest = kept(&world)[0];
+        let newest = versions_of(&world)[0];
         assert_eq!(tag(&mut world, &format!("v{number}"), newest), Ok(()), "{number}");
     }
     versions(&mut world, 1);
-    let newest = kept(&world)[0];
+    let newest = versions_of(&world)[0];
     assert!(matches!(tag(&mut world, "one-more", newest), Err(Refusal::TooManyTags(_))));
     assert_eq!(untag(&mut world, "v1"), Ok(()));
     assert_eq!(tag(&mut world, "one-more", newest), Ok(()));

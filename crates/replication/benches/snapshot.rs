@@ -51,13 +51,13 @@ async fn measure(parent: &Path, allocs: u64) {
     println!("{allocs} allocations on {NODES} nodes");
     // What the log has asked for by itself is out of the way.
     log.replication.snapshot_now().await.expect("it is written");
-    let begun = Instant::now();
-    let quiet = log.write_while(|| begun.elapsed() < QUIET).await;
+    let started_at = Instant::now();
+    let quiet = log.write_while(|| started_at.elapsed() < QUIET).await;
     let replication = log.replication.clone();
     let writing = tokio::spawn(async move {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         replication.snapshot_now().await.expect("it is written");
-        begun.elapsed()
+        started_at.elapsed()
     });
     let busy = log.write_while(|| !writing.is_finished()).await;
     let took = writing.await.expect("no panic");
@@ -67,9 +67,9 @@ async fn measure(parent: &Path, allocs: u64) {
     println!("snapshot: {:.1} MiB, written and read back in {:.2} s", mib(bytes), took.as_secs_f64());
     log.replication.shutdown().await.expect("the log ends in order");
     drop(log.recorder);
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let log = Log::open(dir.path()).await;
-    let took = begun.elapsed().as_secs_f64();
+    let took = started_at.elapsed().as_secs_f64();
     assert_eq!(log.allocs(), allocs, "the start has found all of them");
     println!("cold start: {took:.2} s, {:.1} s a GB", took / (bytes as f64 / 1e9));
     log.replication.shutdown().await.expect("the log ends in order");
@@ -123,9 +123,9 @@ impl Log {
         let mut latencies = Vec::new();
         while wanted() {
             let register = support::register(self.index + 1);
-            let begun = Instant::now();
+            let started_at = Instant::now();
             self.propose(register.commands).await;
-            latencies.push(begun.elapsed());
+            latencies.push(started_at.elapsed());
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         latencies.sort_unstable();

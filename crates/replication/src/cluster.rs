@@ -176,8 +176,8 @@ impl<R: Runtime> Replication<R> {
         for (id, matching) in metrics.replication.iter().flatten() {
             all.entry(*id).or_default().log_index = matching.as_ref().map_or(0, |id| id.index());
         }
-        for (id, heard) in metrics.heartbeat.iter().flatten() {
-            let last_contact = heard.map(|at| now.saturating_duration_since(*at));
+        for (id, acked_at) in metrics.heartbeat.iter().flatten() {
+            let last_contact = acked_at.map(|at| now.saturating_duration_since(*at));
             all.entry(*id).or_default().last_contact = last_contact;
         }
         all

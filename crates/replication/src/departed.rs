@@ -27,21 +27,21 @@ impl Departed {
     /// A membership is applied. One who is taken in again has not departed.
     pub fn on_applied(&self, membership: &Membership) {
         let members: BTreeSet<u64> = membership.nodes().map(|(id, _)| *id).collect();
-        let mut gone = self.gone();
-        let left: Vec<u64> = gone.members.difference(&members).copied().collect();
-        gone.departed.retain(|id| !members.contains(id));
-        gone.departed.extend(left);
-        while gone.departed.len() > DEPARTED_MAX {
-            gone.departed.pop_front();
+        let mut state = self.state();
+        let left: Vec<u64> = state.members.difference(&members).copied().collect();
+        state.departed.retain(|id| !members.contains(id));
+        state.departed.extend(left);
+        while state.departed.len() > DEPARTED_MAX {
+            state.departed.pop_front();
         }
-        gone.members = members;
+        state.members = members;
     }
 
     /// A snapshot is taken over that knows these, the longest gone first, once its membership is applied. It is newer than what is
     /// known here: whom it does not name has been gone for longer.
     pub fn on_restored(&self, departed: &[u64]) {
-        let mut gone = self.gone();
-        let DepartedServers { members, departed: known } = &mut *gone;
+        let mut state = self.state();
+        let DepartedServers { members, departed: known } = &mut *state;
         let named: BTreeSet<u64> = departed.iter().copied().filter(|id| !members.contains(id)).collect();
         known.retain(|id| !named.contains(id));
         known.extend(departed.iter().filter(|id| named.contains(id)));
@@ -51,15 +51,15 @@ impl Departed {
 
     /// All of them, the longest gone first.
     pub fn all(&self) -> Vec<u64> {
-        self.gone().departed.iter().copied().collect()
+        self.state().departed.iter().copied().collect()
     }
 
     /// Whether this server was a member, and was removed.
     pub fn contains(&self, server: u64) -> bool {
-        self.gone().departed.contains(&server)
+        self.state().departed.contains(&server)
     }
 
-    fn gone(&self) -> MutexGuard<'_, DepartedServers> {
+    fn state(&self) -> MutexGuard<'_, DepartedServers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -110,6 +110,6 @@ mod tests {
             departed.on_applied(&of([1, id]));
         }
         assert!(departed.contains(last) && !departed.contains(2));
-        assert_eq!(departed.gone().departed.len(), DEPARTED_MAX);
+        assert_eq!(departed.state().departed.len(), DEPARTED_MAX);
     }
 }

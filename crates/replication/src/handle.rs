@@ -245,8 +245,9 @@ impl<R: Runtime> Replication<R> {
         // From now on nobody is taken in who does not know it.
         proposed.fetch_max(version, Ordering::AcqRel);
         space.admit(bytes as u64, self.bytes_in_flight()).map_err(NotWritten::from)?;
-        let wanted = bytes.max(PROPOSAL_BYTES_MIN) as u32;
-        let permits = Arc::clone(permits).acquire_many_owned(wanted).await.map_err(|_| stopped(raft))?;
+        let permits_needed = bytes.max(PROPOSAL_BYTES_MIN) as u32;
+        let permits =
+            Arc::clone(permits).acquire_many_owned(permits_needed).await.map_err(|_| stopped(raft))?;
         let (to, answer) = ResultSender::new(permits);
         let write = raft.write(proposal).responder(to).with_leader(term);
         write.await.map_err(|_| stopped(raft))?;
@@ -424,12 +425,12 @@ impl<R: Runtime> Replication<R> {
     /// When the log has stopped, or the snapshot cannot be written.
     pub async fn snapshot_now(&self) -> Result<(), SnapshotError> {
         let raft = &self.inner.raft;
-        let wanted = self.last_applied_log().max(self.inner.demand.applied());
+        let target = self.last_applied_log().max(self.inner.demand.applied());
         let stopped = || SnapshotError::Stopped(stop_reason(raft));
         self.inner.demand.take_failure();
         // It stays raised until a snapshot is begun, which then covers all that is wanted.
         self.inner.demand.raise();
-        let is_there = |m: &RaftMetrics<Types<R>>| m.snapshot.map(|id| id.index()) >= wanted;
+        let is_there = |m: &RaftMetrics<Types<R>>| m.snapshot.map(|id| id.index()) >= target;
         while !is_there(&raft.metrics().borrow_watched()) {
             raft.trigger().snapshot().await.map_err(|_| stopped())?;
             match raft.wait(Some(SNAPSHOT_RETRY)).metrics(is_there, "snapshot").await {

@@ -54,10 +54,10 @@ impl<R: Runtime> LeadershipWatch<R> {
         (term, leadership)
     }
 
-    /// Waits until that may differ from what was reported (`told`); whether there is anything more to come. What was reported decides what
+    /// Waits until that may differ from what was reported; whether there is anything more to come. What was reported decides what
     /// is waited for, not what holds by now: a majority that has answered in between is a change that still has to be reported.
-    async fn changed(&mut self, told: Leadership) -> bool {
-        let waits = self.server.borrow_watched().state.is_leader() && told != Leadership::Own;
+    async fn changed(&mut self, reported: Leadership) -> bool {
+        let waits = self.server.borrow_watched().state.is_leader() && reported != Leadership::Own;
         if !waits {
             return self.server.changed().await.is_ok();
         }
@@ -75,18 +75,18 @@ async fn run<R: Runtime>(
     alarm: Arc<Alarm>,
 ) {
     let tell = |(term, who)| alarm.guard("tell who leads", || observer.on_leadership(term, who));
-    let mut told = (0, Leadership::Unknown);
+    let mut reported = (0, Leadership::Unknown);
     loop {
         let now = watched.leadership();
-        if now != told && tell(now).is_err() {
+        if now != reported && tell(now).is_err() {
             return;
         }
-        told = now;
-        if !watched.changed(told.1).await {
+        reported = now;
+        if !watched.changed(reported.1).await {
             break;
         }
     }
-    if told.1 != Leadership::Unknown && tell((told.0, Leadership::Unknown)).is_err() {
+    if reported.1 != Leadership::Unknown && tell((reported.0, Leadership::Unknown)).is_err() {
         return;
     }
     if let Err(error @ (Fatal::StorageError(_) | Fatal::Panicked)) = &all.borrow_watched().running_state {
@@ -128,18 +128,19 @@ mod tests {
     /// A majority that answers between the moment at which it was looked who leads and the one at which the next change is
     /// waited for must be reported: nothing else changes after it in a quiet cluster, which would stay without a leader that acts.
     #[tokio::test]
-    async fn what_changes_while_it_is_told_who_leads_is_told_next() {
+    async fn a_leader_that_changes_during_a_report_is_reported_next() {
         let (_leads, server) = <Async as AsyncRuntime>::Watch::channel(leads_in(3));
         let (answered, data) = <Async as AsyncRuntime>::Watch::channel(RaftDataMetrics::default());
         let mut watched = LeadershipWatch { server, data, led: None };
-        let (_, told) = watched.leadership();
-        assert_eq!(told, Leadership::Unknown, "nobody has answered it");
+        let (_, leadership) = watched.leadership();
+        assert_eq!(leadership, Leadership::Unknown, "nobody has answered it");
         answered.send_if_modified(|data| {
             data.last_quorum_acked = Some(SerdeInstant::new(Instant::now()));
             data.last_applied = Some(log_id(3, 7));
             true
         });
-        let next = tokio::time::timeout(std::time::Duration::from_secs(10), watched.changed(told)).await;
+        let next =
+            tokio::time::timeout(std::time::Duration::from_secs(10), watched.changed(leadership)).await;
         assert_eq!(next, Ok(true), "it is news, and there is more to come");
         assert_eq!(watched.leadership(), (3, Leadership::Own));
     }

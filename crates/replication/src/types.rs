@@ -113,8 +113,8 @@ impl Proposal {
 
     /// The entry, to apply it, of a version up to `known`. Each entry is applied once, so the first call takes what was kept.
     pub fn entry(&self, known: u8) -> Result<Entry, EntryError> {
-        let kept = self.decoded.lock().unwrap_or_else(PoisonError::into_inner).take();
-        kept.map_or_else(|| Entry::decode_up_to(&self.bytes, known), Ok)
+        let decoded = self.decoded.lock().unwrap_or_else(PoisonError::into_inner).take();
+        decoded.map_or_else(|| Entry::decode_up_to(&self.bytes, known), Ok)
     }
 }
 

@@ -74,7 +74,7 @@ async fn a_pipe_in_the_place_of_a_file_is_named_and_not_waited_for() {
 }
 
 #[test]
-fn memory_is_told_from_a_disk() {
+fn memory_is_distinguished_from_a_disk() {
     if Path::new("/dev/shm").is_dir() {
         assert!(berth_replication::is_memory_backed(Path::new("/dev/shm")).unwrap());
     }

@@ -55,8 +55,8 @@ fn start(dir: &Path) -> Child {
 /// Lets a server run for a while, kills it, and returns the last index that it had acknowledged.
 fn run_and_kill(dir: &Path, round: u64) -> u64 {
     let mut server = start(dir);
-    let said = BufReader::new(server.stdout.take().unwrap());
-    let mut lines = said
+    let stdout = BufReader::new(server.stdout.take().unwrap());
+    let mut lines = stdout
         .lines()
         .map_while(Result::ok)
         .filter_map(|line| line.rsplit_once("acknowledged ")?.1.parse().ok());

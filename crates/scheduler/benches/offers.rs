@@ -84,9 +84,9 @@ fn give_back(allocator: &mut Allocator, offers: Vec<Offer>) {
 fn time_cycles(allocator: &mut Allocator, rounds: u64) -> Duration {
     let mut spent = Duration::ZERO;
     for _ in 0..rounds {
-        let begun = WallTime.start();
+        let started_at = WallTime.start();
         let offers = allocator.cycle(Timestamp(1));
-        spent += WallTime.end(begun);
+        spent += WallTime.end(started_at);
         give_back(allocator, offers);
     }
     spent

@@ -124,10 +124,10 @@ fn an_evaluation_goes_on_in_the_next_plan() {
     // What is stopped to be replaced is replaced by the same plan.
     let eval = register(&mut store, job(JobType::Service, 3, 9, 20));
     assert_eq!(run(&mut store, &eval, &budget), [(10, 10), (10, 10), (7, 7)]);
-    let wanted = || store.allocs().iter().filter(|(_, row)| row.is_desired());
-    assert_eq!(wanted().count(), 27);
+    let desired = || store.allocs().iter().filter(|(_, row)| row.is_desired());
+    assert_eq!(desired().count(), 27);
     let replaces = |slot| store.allocs().extra(slot).and_then(|extra| extra.previous).is_some();
-    assert!(wanted().all(|(slot, _)| replaces(slot)), "each knows whom it replaces");
+    assert!(desired().all(|(slot, _)| replaces(slot)), "each knows whom it replaces");
     // One allocation a node: nodes are what is counted.
     nodes(&mut store, 25);
     let mut system = job(JobType::System, 2, 1, 10);
@@ -170,10 +170,10 @@ fn nobody_plans_for_who_has_gone() {
     let mut store = Store::default();
     nodes(&mut store, 2);
     let eval = register(&mut store, job(JobType::Service, 3, 9, 10));
-    let gone = AtomicBool::new(true);
-    assert_eq!(plan(&store, &eval, &Budget::until(&gone)), Err(Cancelled));
-    gone.store(false, std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(plan(&store, &eval, &Budget::until(&gone)).map(|plan| plan.placements.len()), Ok(27));
+    let cancelled = AtomicBool::new(true);
+    assert_eq!(plan(&store, &eval, &Budget::until(&cancelled)), Err(Cancelled));
+    cancelled.store(false, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(plan(&store, &eval, &Budget::until(&cancelled)).map(|plan| plan.placements.len()), Ok(27));
     let ids: Vec<AllocId> =
         plan(&store, &eval, &Budget::default()).unwrap().placements.iter().map(|p| p.id).collect();
     assert_eq!(ids.len(), 27);

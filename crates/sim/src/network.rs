@@ -107,12 +107,12 @@ impl Network {
 
     /// The program of a host is gone: nobody listens, and its connections break.
     pub fn crash(&self, host: Host) {
-        let (gone, wakers) = {
+        let (listener, wakers) = {
             let mut inner = self.inner();
             let is_heard = |link: &Connection| link.hosts.contains(&host) && !link.silent;
             (inner.listeners.remove(&host), inner.break_links(is_heard))
         };
-        drop(gone);
+        drop(listener);
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -123,9 +123,9 @@ impl Network {
         for link in inner.links.values_mut().filter(|link| link.hosts.contains(&host)) {
             link.silent = true;
         }
-        let gone = inner.listeners.remove(&host);
+        let listener = inner.listeners.remove(&host);
         drop(inner);
-        drop(gone);
+        drop(listener);
     }
 
     /// Dials a host that listens.

@@ -24,8 +24,8 @@ impl TemplateError {
     pub(crate) fn at(text: &str, offset: Offset, message: impl Into<String>) -> Self {
         let before = &text[..text.floor_char_boundary(offset.min(text.len()))];
         let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-        let begun = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Self { line, column: before[begun..].chars().count() + 1, message: message.into() }
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Self { line, column: before[line_start..].chars().count() + 1, message: message.into() }
     }
 }
 

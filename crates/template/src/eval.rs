@@ -125,13 +125,13 @@ impl Evaluator<'_> {
         query: Query,
         is_needed: impl Fn(&Lookup) -> bool,
     ) -> Result<Lookup, String> {
-        let asked = &mut self.rendered.asked;
-        if !asked.contains(&query) && asked.len() >= QUERIES_MAX {
+        let queries = &mut self.rendered.asked;
+        if !queries.contains(&query) && queries.len() >= QUERIES_MAX {
             return Err(format!(
                 "it asks for more than {QUERIES_MAX} variables and lists, the limit of one template"
             ));
         }
-        asked.insert(query.clone());
+        queries.insert(query.clone());
         let found = self.source.find(&query);
         self.budget.read(found.bytes())?;
         if found == Lookup::Unknown || is_needed(&found) {
@@ -204,7 +204,7 @@ impl Evaluator<'_> {
 
     fn print(&mut self, value: &Value) -> Result<String, String> {
         self.budget.read(value.bytes())?;
-        let text = print::shown(value);
+        let text = print::to_text(value);
         self.budget.read(text.len())?;
         Ok(text)
     }

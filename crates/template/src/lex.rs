@@ -76,19 +76,19 @@ impl<'t> Lexer<'t> {
                 self.plain(rest, trims, false);
                 return Ok(());
             };
-            let begun = self.at + found;
-            let inside = &self.text[begun + self.delimiters.left.len()..];
+            let start = self.at + found;
+            let inside = &self.text[start + self.delimiters.left.len()..];
             // The marker has a space after it: `{{-3}}` is a number.
             let trims_left = inside.starts_with('-') && inside[1..].starts_with(is_space);
             self.plain(&rest[..found], trims, trims_left);
-            self.at = begun + self.delimiters.left.len() + if trims_left { 1 } else { 0 };
+            self.at = start + self.delimiters.left.len() + if trims_left { 1 } else { 0 };
             let comment = self.rest().trim_start_matches(|c| trims_left && is_space(c));
             trims = if comment.starts_with("/*") {
                 self.at = self.text.len() - comment.len();
-                self.comment(begun)?
+                self.comment(start)?
             } else {
-                self.push(Token::Open, begun, false);
-                self.action(begun)?
+                self.push(Token::Open, start, false);
+                self.action(start)?
             };
         }
     }
@@ -102,13 +102,13 @@ impl<'t> Lexer<'t> {
     }
 
     /// Whether what follows it is trimmed.
-    fn comment(&mut self, begun: Offset) -> Result<bool, ErrorAt> {
-        let end = self.rest().find("*/").ok_or_else(|| (begun, "the comment has no end `*/`".to_owned()))?;
+    fn comment(&mut self, start: Offset) -> Result<bool, ErrorAt> {
+        let end = self.rest().find("*/").ok_or_else(|| (start, "the comment has no end `*/`".to_owned()))?;
         self.at += end + 2;
         self.close().ok_or_else(|| {
             let right = &self.delimiters.right;
             (
-                begun,
+                start,
                 format!("nothing may stand in the action of a comment but `/* ... */`, and then {right:?}"),
             )
         })
@@ -129,7 +129,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// All tokens of an action, and its end.
-    fn action(&mut self, begun: Offset) -> Result<bool, ErrorAt> {
+    fn action(&mut self, start: Offset) -> Result<bool, ErrorAt> {
         let mut is_joined = false;
         loop {
             let at = self.at;
@@ -144,7 +144,7 @@ impl<'t> Lexer<'t> {
             let rest = self.rest();
             let Some(first) = rest.chars().next() else {
                 let right = &self.delimiters.right;
-                return Err((begun, format!("the action has no end {right:?}")));
+                return Err((start, format!("the action has no end {right:?}")));
             };
             let (token, len) = self.token(rest, first)?;
             self.at += len;

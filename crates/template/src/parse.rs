@@ -230,7 +230,7 @@ impl Parser {
         if next.token == Token::Close {
             return Ok(());
         }
-        Err((next.at, format!("{} has no meaning here: the action is to end", shown(&next.token))))
+        Err((next.at, format!("{} has no meaning here: the action is to end", token_text(&next.token))))
     }
 
     /// What a block holds, and what ended it.
@@ -440,7 +440,7 @@ impl Parser {
                 .is_some_and(|next| next.is_joined && !matches!(next.token, Token::LeftParenthesis))
             {
                 let next = self.next()?;
-                return Err((next.at, format!("a space is missing before {}", shown(&next.token))));
+                return Err((next.at, format!("a space is missing before {}", token_text(&next.token))));
             }
             let argument = self.operand()?;
             if let Term::Call(function) = &argument.term {
@@ -500,13 +500,13 @@ impl Parser {
                 Term::Parentheses(Arc::new(pipeline))
             }
             Token::Close => return Err((at, "a value is missing here".to_owned())),
-            other => return Err((at, format!("{} has no meaning here", shown(&other)))),
+            other => return Err((at, format!("{} has no meaning here", token_text(&other)))),
         };
         Ok(Operand { at, term, fields: self.fields()? })
     }
 }
 
-fn shown(token: &Token) -> String {
+fn token_text(token: &Token) -> String {
     match token {
         Token::Text(_) | Token::Open => "what follows".to_owned(),
         Token::Close => "the end of the action".to_owned(),

@@ -6,7 +6,7 @@ use crate::limits::{OUTPUT_BYTES_MAX, PADDING_MAX};
 use crate::value::Value;
 
 /// What an action writes.
-pub(crate) fn shown(value: &Value) -> String {
+pub(crate) fn to_text(value: &Value) -> String {
     let mut out = String::new();
     match value {
         Value::Nil => out.push_str("<no value>"),

@@ -29,7 +29,7 @@ pub(crate) struct Items {
 
 #[derive(Debug)]
 pub(crate) struct Record {
-    shown: Arc<str>,
+    text: Arc<str>,
     fields: Vec<(&'static str, Value)>,
 }
 
@@ -42,8 +42,8 @@ pub(crate) fn list(values: Vec<Value>) -> Value {
     Value::List(Arc::new(values))
 }
 
-fn record(shown: &str, fields: Vec<(&'static str, Value)>) -> Value {
-    Value::Record(Arc::new(Record { shown: shown.into(), fields }))
+fn record(text: &str, fields: Vec<(&'static str, Value)>) -> Value {
+    Value::Record(Arc::new(Record { text: text.into(), fields }))
 }
 
 fn index(index: u64) -> Value {
@@ -100,7 +100,7 @@ impl Value {
             Self::List(values) => !values.is_empty(),
             Self::Map(map) => !map.is_empty(),
             Self::Items(items) => !items.by_name.is_empty(),
-            Self::Record(record) => !record.shown.is_empty(),
+            Self::Record(record) => !record.text.is_empty(),
         }
     }
 
@@ -108,7 +108,7 @@ impl Value {
     pub fn as_text(&self) -> Option<&Arc<str>> {
         match self {
             Self::Text(text) => Some(text),
-            Self::Record(record) => Some(&record.shown),
+            Self::Record(record) => Some(&record.text),
             _ => None,
         }
     }
@@ -156,7 +156,7 @@ impl Value {
             Self::Map(map) => of_map(map),
             Self::Items(items) => of_map(&items.by_name),
             Self::Text(text) => text.len(),
-            Self::Record(record) => record.shown.len(),
+            Self::Record(record) => record.text.len(),
             Self::Nil | Self::Bool(_) | Self::Int(_) | Self::Float(_) => 8,
         }
     }

@@ -157,12 +157,12 @@ impl Acceptor {
         let port = &ports[kind as usize];
         let stream = start.into_stream(port.config.clone()).await.map_err(refused)?;
         let (_, connection) = stream.get_ref();
-        let shown = connection.peer_certificates().unwrap_or_default();
+        let certificates = connection.peer_certificates().unwrap_or_default();
         if connection.handshake_kind() == Some(HandshakeKind::Resumed) {
-            port.check_again(shown)
+            port.check_again(certificates)
                 .map_err(|error| refused(io::Error::new(io::ErrorKind::InvalidData, error)))?;
         }
-        let peer = shown.first().map(|own| Peer::of_der(own));
+        let peer = certificates.first().map(|own| Peer::of_der(own));
         Ok(Accepted { peer, kind, stream: TlsStream::Server(stream) })
     }
 }
@@ -209,8 +209,8 @@ impl PortConfig {
 
     /// What was shown when the session began may be of an authority that is believed no more, or have expired since; and who
     /// showed nothing then shows nothing now.
-    fn check_again(&self, shown: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
-        match shown {
+    fn check_again(&self, certificates: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
+        match certificates {
             [own, between @ ..] => self.verifier.verify_client_cert(own, between, UnixTime::now()).map(drop),
             [] if self.verifier.client_auth_mandatory() => Err(rustls::Error::NoCertificatesPresented),
             [] => Ok(()),

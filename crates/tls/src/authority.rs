@@ -81,7 +81,7 @@ impl Authority {
         params.distinguished_name = named(&format!("Berth {region} CA {mark}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let certificate = params.self_signed(&key.0).map_err(made)?.der().clone();
+        let certificate = params.self_signed(&key.0).map_err(make_error)?.der().clone();
         let pem = key.pem();
         Ok((Self { certificate, issuer: Issuer::new(params, key.0) }, pem))
     }
@@ -168,7 +168,7 @@ impl Authority {
         if matches!(request.role, Role::Server(_)) {
             params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
         }
-        Ok(params.signed_by(key, &self.issuer).map_err(made)?.into())
+        Ok(params.signed_by(key, &self.issuer).map_err(make_error)?.into())
     }
 }
 
@@ -178,7 +178,7 @@ impl Key {
     /// # Errors
     /// When the system has no randomness.
     pub fn make() -> Result<Self, TlsError> {
-        KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map(Self).map_err(made)
+        KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map(Self).map_err(make_error)
     }
 
     /// Reads one.
@@ -206,7 +206,7 @@ impl Key {
     /// # Errors
     /// When the system has no randomness.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, TlsError> {
-        self.0.sign(message).map_err(made)
+        self.0.sign(message).map_err(make_error)
     }
 }
 
@@ -292,6 +292,6 @@ fn dns(name: &str) -> Result<SanType, TlsError> {
     name.try_into().map(SanType::DnsName).map_err(|_| TlsError::Host(name.to_owned()))
 }
 
-fn made(error: rcgen::Error) -> TlsError {
+fn make_error(error: rcgen::Error) -> TlsError {
     TlsError::Make(error.to_string())
 }

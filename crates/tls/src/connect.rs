@@ -129,8 +129,8 @@ impl Connector {
     pub async fn connect(&self, stream: TcpStream, dialed: &str) -> io::Result<Stream> {
         let stream = shake_hands(self.config.load_full(), stream, dialed, None).await?;
         // Nobody looks at the certificate of a session that is taken up again.
-        if let (true, Some(shown)) = (stream.is_resumed(), stream.peer()) {
-            self.revoked.check(&shown, None).map_err(io::Error::other)?;
+        if let (true, Some(peer)) = (stream.is_resumed(), stream.peer()) {
+            self.revoked.check(&peer, None).map_err(io::Error::other)?;
         }
         Ok(stream)
     }

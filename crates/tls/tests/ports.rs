@@ -55,7 +55,7 @@ impl Cluster {
         TlsCredentials::load(&self.files("one", certified))
     }
 
-    fn held(&self, role: Role) -> TlsCredentials {
+    fn credentials_of(&self, role: Role) -> TlsCredentials {
         self.load(&self.certify(role, REGION, around_now())).expect("it is good")
     }
 }
@@ -78,7 +78,7 @@ async fn both_of(
 ) -> (Result<(), String>, Result<Option<String>, String>) {
     let (listener, address) = listen().await;
     let acceptor = acceptor.clone();
-    let taken = tokio::spawn(async move {
+    let accepting = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.expect("somebody comes");
         let Accepted { mut stream, peer, .. } = acceptor
             .accept(kind, stream)
@@ -94,9 +94,9 @@ async fn both_of(
         stream.read_exact(&mut [0]).await
     };
     let response = response.await;
-    let taken = taken.await.expect("it does not panic");
+    let accepting = accepting.await.expect("it does not panic");
     let response = response.map(drop).map_err(|error| explain(&error).unwrap_or_else(|| error.to_string()));
-    (response, taken)
+    (response, accepting)
 }
 
 async fn listen() -> (TcpListener, SocketAddr) {
@@ -105,15 +105,17 @@ async fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-fn connector(held: &TlsCredentials) -> Connector {
-    Connector::new(held, ExpectedPeer::Server(REGION.into()), &RevokedServers::default()).expect("it is made")
+fn connector(credentials: &TlsCredentials) -> Connector {
+    Connector::new(credentials, ExpectedPeer::Server(REGION.into()), &RevokedServers::default())
+        .expect("it is made")
 }
 
 #[tokio::test]
 async fn each_role_comes_in_where_it_has_business() {
     let cluster = Cluster::new();
-    let acceptor = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &RevokedServers::default())
-        .expect("it is made");
+    let acceptor =
+        Acceptor::new(&cluster.credentials_of(Role::Server(None)), REGION, &RevokedServers::default())
+            .expect("it is made");
     let roles = [
         ("server", Role::Server(None)),
         ("agent", agent("n1")),
@@ -122,7 +124,7 @@ async fn each_role_comes_in_where_it_has_business() {
     ];
     let ports = [PortKind::Http, PortKind::HttpVerified, PortKind::Agents, PortKind::Servers];
     for (name, role) in roles {
-        let connector = connector(&cluster.held(role));
+        let connector = connector(&cluster.credentials_of(role));
         for port in ports {
             let business = match port {
                 PortKind::Agents => name.contains("agent"),
@@ -145,32 +147,33 @@ async fn each_role_comes_in_where_it_has_business() {
 async fn a_revoked_server_comes_in_nowhere_and_is_believed_nowhere() {
     let cluster = Cluster::new();
     let (revoked, at) = (RevokedServers::default(), now_secs());
-    let held = |name: Option<&str>, not_before| {
+    let credentials_of = |name: Option<&str>, not_before| {
         let validity = Validity { not_before, not_after: at + DAY };
         let role = Role::Server(name.map(str::to_owned));
         cluster.load(&cluster.certify(role, REGION, validity)).expect("it is good")
     };
-    let shown = [
-        ("revoked", held(Some("S1"), at - DAY), true),
-        ("revoked in that second", held(Some("s1"), at - 60), true),
-        ("new", held(Some("s1"), at - 59), false),
-        ("another", held(Some("s2"), at - DAY), false),
-        ("of any", held(None, at - DAY), false),
+    let certificates = [
+        ("revoked", credentials_of(Some("S1"), at - DAY), true),
+        ("revoked in that second", credentials_of(Some("s1"), at - 60), true),
+        ("new", credentials_of(Some("s1"), at - 59), false),
+        ("another", credentials_of(Some("s2"), at - DAY), false),
+        ("of any", credentials_of(None, at - DAY), false),
     ];
-    let guarded = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &revoked).expect("it is made");
+    let guarded =
+        Acceptor::new(&cluster.credentials_of(Role::Server(None)), REGION, &revoked).expect("it is made");
     let guard = |role| {
         let expected = ExpectedPeer::Server(REGION.into());
-        Connector::new(&cluster.held(role), expected, &revoked).expect("it is made")
+        Connector::new(&cluster.credentials_of(role), expected, &revoked).expect("it is made")
     };
     let dialing = [(PortKind::Agents, guard(agent("n1"))), (PortKind::Servers, guard(Role::Server(None)))];
     for is_said in [false, true] {
         if is_said {
             revoked.add([("s1".to_owned(), at - 60)]);
         }
-        for (name, held, is_revoked) in &shown {
+        for (name, credentials, is_revoked) in &certificates {
             let refused = is_said && *is_revoked;
             for port in [PortKind::Http, PortKind::HttpVerified, PortKind::Servers] {
-                let (response, taken) = both_of(&guarded, port, &connector(held)).await;
+                let (response, taken) = both_of(&guarded, port, &connector(credentials)).await;
                 assert_eq!(
                     (response.is_err(), taken.is_err()),
                     (refused, refused),
@@ -180,7 +183,7 @@ async fn a_revoked_server_comes_in_nowhere_and_is_believed_nowhere() {
                 assert!(why.to_lowercase().contains("the certificates of server s1 were revoked"), "{why}");
                 assert!(response.err().is_none_or(|why| why.contains("or that it was revoked")), "{name}");
             }
-            let shows = Acceptor::new(held, REGION, &RevokedServers::default()).expect("it is made");
+            let shows = Acceptor::new(credentials, REGION, &RevokedServers::default()).expect("it is made");
             for (port, connector) in &dialing {
                 let (response, _) = both_of(&shows, *port, connector).await;
                 assert_eq!(response.is_err(), refused, "{name} is dialed at {port:?}: {response:?}");
@@ -195,7 +198,8 @@ async fn a_revoked_server_comes_in_nowhere_and_is_believed_nowhere() {
     let fingerprint = berth_tls::fingerprint(cluster.authority.certificate());
     for (revoked, is_believed) in [(&revoked, false), (&RevokedServers::default(), true)] {
         let joining = Connector::joining(fingerprint, revoked).expect("it is made");
-        let shows = Acceptor::new(&shown[0].1, REGION, &RevokedServers::default()).expect("it is made");
+        let shows =
+            Acceptor::new(&certificates[0].1, REGION, &RevokedServers::default()).expect("it is made");
         assert_eq!(meet(&shows, PortKind::Agents, &joining).await.is_ok(), is_believed);
     }
 }
@@ -204,15 +208,17 @@ async fn a_revoked_server_comes_in_nowhere_and_is_believed_nowhere() {
 #[tokio::test]
 async fn a_session_of_a_revoked_server_is_not_resumed() {
     let cluster = Cluster::new();
-    let named = || cluster.held(Role::Server(Some("s1".into())));
+    let named = || cluster.credentials_of(Role::Server(Some("s1".into())));
     let none = RevokedServers::default;
     let expected = || ExpectedPeer::Server(REGION.into());
     let (told_here, told_there) = (none(), none());
-    let here = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &told_here).expect("it is made");
+    let here =
+        Acceptor::new(&cluster.credentials_of(Role::Server(None)), REGION, &told_here).expect("it is made");
     let revoked_comes = connector(&named());
     let there = Acceptor::new(&named(), REGION, &none()).expect("it is made");
     let other = Role::Server(None);
-    let goes_to_revoked = Connector::new(&cluster.held(other), expected(), &told_there).expect("it is made");
+    let goes_to_revoked =
+        Connector::new(&cluster.credentials_of(other), expected(), &told_there).expect("it is made");
     for (acceptor, connector) in [(&here, &revoked_comes), (&there, &goes_to_revoked)] {
         assert_eq!(resumes_at(PortKind::Servers, acceptor, connector).await, (Ok(false), true));
         assert_eq!(resumes_at(PortKind::Servers, acceptor, connector).await, (Ok(true), true));
@@ -229,8 +235,9 @@ async fn a_session_of_a_revoked_server_is_not_resumed() {
 #[tokio::test]
 async fn another_region_has_no_business_here() {
     let cluster = Cluster::new();
-    let acceptor = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &RevokedServers::default())
-        .expect("it is made");
+    let acceptor =
+        Acceptor::new(&cluster.credentials_of(Role::Server(None)), REGION, &RevokedServers::default())
+            .expect("it is made");
     let other = cluster.load(&cluster.certify(Role::Server(None), "eu", around_now())).expect("it is good");
     let why = meet(&acceptor, PortKind::Servers, &connector(&other)).await.expect_err("it is of eu");
     assert!(why.contains("has no business"), "{why}");
@@ -244,9 +251,9 @@ async fn another_region_has_no_business_here() {
 async fn who_is_no_server_is_not_believed_to_be_one() {
     let cluster = Cluster::new();
     // An agent's certificate may not even be used to answer.
-    let posing =
-        Acceptor::new(&cluster.held(agent("n1")), REGION, &RevokedServers::default()).expect("it is made");
-    let why = meet(&posing, PortKind::Servers, &connector(&cluster.held(Role::Server(None))))
+    let posing = Acceptor::new(&cluster.credentials_of(agent("n1")), REGION, &RevokedServers::default())
+        .expect("it is made");
+    let why = meet(&posing, PortKind::Servers, &connector(&cluster.credentials_of(Role::Server(None))))
         .await
         .expect_err("it poses");
     assert!(why.contains("the certificate of the other side"), "{why}");
@@ -255,8 +262,9 @@ async fn who_is_no_server_is_not_believed_to_be_one() {
 #[tokio::test]
 async fn without_a_certificate_only_http_is_open() {
     let cluster = Cluster::new();
-    let acceptor = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &RevokedServers::default())
-        .expect("it is made");
+    let acceptor =
+        Acceptor::new(&cluster.credentials_of(Role::Server(None)), REGION, &RevokedServers::default())
+            .expect("it is made");
     let fingerprint = berth_tls::fingerprint(cluster.authority.certificate());
     let anonymous = Connector::joining(fingerprint, &RevokedServers::default()).expect("it is made");
     // It asks to join, which only the port for agents answers.
@@ -272,21 +280,22 @@ async fn without_a_certificate_only_http_is_open() {
     for (port, open) in [(PortKind::Http, true), (PortKind::Agents, false), (PortKind::Servers, false)] {
         let (listener, address) = listen().await;
         let acceptor = acceptor.clone();
-        let taken = tokio::spawn(async move {
+        let accepting = tokio::spawn(async move {
             let (stream, _) = listener.accept().await.expect("somebody comes");
             acceptor.accept(port, stream).await.is_ok()
         });
         let stream = TcpStream::connect(address).await.expect("it listens");
         let _stream = config.connect(stream, "localhost:1").await;
-        assert_eq!(taken.await.expect("it does not panic"), open, "{port:?}");
+        assert_eq!(accepting.await.expect("it does not panic"), open, "{port:?}");
     }
 }
 
 #[tokio::test]
 async fn a_join_token_of_another_cluster_is_found_out() {
     let (cluster, other) = (Cluster::new(), Cluster::new());
-    let acceptor = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &RevokedServers::default())
-        .expect("it is made");
+    let acceptor =
+        Acceptor::new(&cluster.credentials_of(Role::Server(None)), REGION, &RevokedServers::default())
+            .expect("it is made");
     let joining =
         Connector::joining(berth_tls::fingerprint(other.authority.certificate()), &RevokedServers::default())
             .expect("it is made");
@@ -295,11 +304,12 @@ async fn a_join_token_of_another_cluster_is_found_out() {
 }
 
 #[tokio::test]
-async fn a_wrong_clock_is_told_from_a_wrong_authority() {
+async fn a_wrong_clock_is_distinguished_from_a_wrong_authority() {
     let (cluster, other) = (Cluster::new(), Cluster::new());
-    let acceptor = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &RevokedServers::default())
-        .expect("it is made");
-    let strange = connector(&other.held(Role::Server(None)));
+    let acceptor =
+        Acceptor::new(&cluster.credentials_of(Role::Server(None)), REGION, &RevokedServers::default())
+            .expect("it is made");
+    let strange = connector(&other.credentials_of(Role::Server(None)));
     let why = meet(&acceptor, PortKind::Servers, &strange).await.expect_err("it is another's");
     assert!(why.contains("none of the authorities that this side believes"), "{why}");
 
@@ -330,9 +340,10 @@ async fn a_certificate_that_expires_in_use_is_named_on_both_sides() {
     while now_secs() <= soon.not_after {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    let good = |role| cluster.held(role);
-    let acceptor =
-        |held: &TlsCredentials| Acceptor::new(held, REGION, &RevokedServers::default()).expect("it is made");
+    let good = |role| cluster.credentials_of(role);
+    let acceptor = |credentials: &TlsCredentials| {
+        Acceptor::new(credentials, REGION, &RevokedServers::default()).expect("it is made")
+    };
     let expired = "the certificate of the other side expired";
     let alert =
         "the other side says that the certificate of this side is not valid at its time: it has expired";
@@ -393,7 +404,7 @@ async fn resumes_at(
 ) -> (Result<bool, String>, bool) {
     let (listener, address) = listen().await;
     let acceptor = acceptor.clone();
-    let taken = tokio::spawn(async move {
+    let accepting = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.expect("somebody comes");
         let accepted = acceptor.accept(port, stream).await;
         let mut stream = accepted.map_err(|refused| refused.error.to_string())?.stream;
@@ -403,34 +414,35 @@ async fn resumes_at(
     });
     let stream = TcpStream::connect(address).await.expect("it listens");
     // Sessions are kept by the name that was dialed. The byte comes after the tickets.
-    let mut seen = None;
+    let mut is_resumed = None;
     if let Ok(mut stream) = connector.connect(stream, "server:1").await {
         let _ = stream.read_exact(&mut [0]).await;
-        seen = Some(stream.is_resumed());
+        is_resumed = Some(stream.is_resumed());
     }
-    let taken = taken.await.expect("it does not panic");
+    let accepting = accepting.await.expect("it does not panic");
     assert!(
-        seen.is_none() || taken.is_err() || taken.as_ref().ok() == seen.as_ref(),
-        "both sides say the same: {taken:?}, {seen:?}"
+        is_resumed.is_none() || accepting.is_err() || accepting.as_ref().ok() == is_resumed.as_ref(),
+        "both sides say the same: {accepting:?}, {is_resumed:?}"
     );
-    (taken, seen.is_some())
+    (accepting, is_resumed.is_some())
 }
 
 #[tokio::test]
 async fn a_session_that_is_resumed_is_checked_again() {
     let (cluster, next) = (Cluster::new(), Cluster::new());
-    let acceptor = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &RevokedServers::default())
-        .expect("it is made");
-    let coming = connector(&cluster.held(agent("n1")));
+    let acceptor =
+        Acceptor::new(&cluster.credentials_of(Role::Server(None)), REGION, &RevokedServers::default())
+            .expect("it is made");
+    let coming = connector(&cluster.credentials_of(agent("n1")));
     assert_eq!(resumes(&acceptor, &coming).await, Ok(false));
     assert_eq!(resumes(&acceptor, &coming).await, Ok(true));
     let sibling = coming.sibling();
     assert_eq!(resumes(&acceptor, &sibling).await, Ok(false), "it takes up its own sessions only");
     assert_eq!(resumes(&acceptor, &sibling).await, Ok(true));
-    acceptor.replace(&cluster.held(Role::Server(None))).expect("it is good");
+    acceptor.replace(&cluster.credentials_of(Role::Server(None))).expect("it is good");
     assert_eq!(resumes(&acceptor, &coming).await, Ok(true), "tickets outlive a new certificate");
     // The server believes another authority from now on.
-    acceptor.replace(&next.held(Role::Server(None))).expect("it is good");
+    acceptor.replace(&next.credentials_of(Role::Server(None))).expect("it is good");
     let why = resumes(&acceptor, &coming).await.expect_err("its authority is believed no more");
     assert!(why.contains("UnknownIssuer"), "{why}");
 }

@@ -1,6 +1,6 @@
 //! What an agent reports of an allocation.
 
-/// How an allocation fares, as its agent sees it.
+/// The status of an allocation, as its agent sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum ClientStatus {
@@ -195,7 +195,7 @@ pub struct AllocStatus {
     /// 16 bytes.
     #[prost(bytes = "vec", tag = "1")]
     pub alloc_id: Vec<u8>,
-    /// How it fares as a whole.
+    /// The status of the allocation as a whole.
     #[prost(enumeration = "ClientStatus", tag = "2")]
     pub status: i32,
     /// Why, for users; may be empty.

@@ -133,14 +133,14 @@ fn what_a_server_says() {
 
 #[test]
 fn tokens_that_say_who_a_task_is() {
-    let asked = SignTokens {
+    let request = SignTokens {
         request: 7,
         secret: vec![2; 16],
         alloc_id: vec![8; 16],
         task: "web".into(),
         identities: vec!["default".into(), "aws".into()],
     };
-    up(&[Up::Sign(asked)], &expect_file!["golden/sign_tokens.hex"]);
+    up(&[Up::Sign(request)], &expect_file!["golden/sign_tokens.hex"]);
     let token = SignedToken { identity: "aws".into(), token: "a.b.c".into(), life_ms: 3_600_000 };
     let signed = SignedTokens { request: 7, tokens: vec![token], refused: String::new(), retry: false };
     let refused = SignedTokens {
@@ -154,8 +154,8 @@ fn tokens_that_say_who_a_task_is() {
 
 #[test]
 fn what_a_task_is_given_of_variables() {
-    let asked = ReadSecrets { request: 7, secret: vec![2; 16], alloc_id: vec![8; 16], task: "web".into() };
-    up(&[Up::Secrets(asked)], &expect_file!["golden/read_secrets.hex"]);
+    let request = ReadSecrets { request: 7, secret: vec![2; 16], alloc_id: vec![8; 16], task: "web".into() };
+    up(&[Up::Secrets(request)], &expect_file!["golden/read_secrets.hex"]);
     let items = [("password".to_owned(), "hunter22".to_owned())].into();
     let read = SecretsRead {
         request: 7,
@@ -175,18 +175,18 @@ fn what_a_task_is_given_of_variables() {
 
 #[test]
 fn what_templates_show_of_variables() {
-    let asked = VariableQuery { namespace: "team".into(), path: "app/db".into(), is_list: true };
+    let query = VariableQuery { namespace: "team".into(), path: "app/db".into(), is_list: true };
     let watch = WatchVariables {
         request: 7,
         secret: vec![2; 16],
         alloc_id: vec![8; 16],
         task: "web".into(),
-        queries: vec![asked],
+        queries: vec![query],
         seen: vec![3; 4],
         index: 9,
     };
     up(&[Up::Watch(watch)], &expect_file!["golden/watch_variables.hex"]);
-    let given = VariableContent {
+    let content = VariableContent {
         namespace: "team".into(),
         path: "app/db".into(),
         create_index: 1,
@@ -195,11 +195,11 @@ fn what_templates_show_of_variables() {
         modify_time: 4,
         items: [("password".to_owned(), "hunter22".to_owned())].into(),
     };
-    assert!(!format!("{given:?}").contains("hunter22"));
+    assert!(!format!("{content:?}").contains("hunter22"));
     let watched = VariablesWatched {
         request: 7,
         found: vec![
-            VariableResult { variables: vec![given], ..VariableResult::default() },
+            VariableResult { variables: vec![content], ..VariableResult::default() },
             VariableResult { denied: "not for it".into(), ..VariableResult::default() },
         ],
         seen: vec![3; 4],

@@ -188,12 +188,12 @@ fn what_is_said_of_a_file_that_is_read() {
         limit: 4,
         agent_log: None,
     };
-    let asked = [
+    let requests = [
         Down::FileRead(read),
         Down::FileCredit(FileCredit { request: 1, bytes: 5 }),
         Down::FileCancel(FileCancel { request: 1 }),
     ];
-    down(&asked, &expect_file!["golden/file_read.hex"]);
+    down(&requests, &expect_file!["golden/file_read.hex"]);
     let chunk = FileChunk {
         request: 1,
         offset: 2,

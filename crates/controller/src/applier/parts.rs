@@ -10,7 +10,7 @@ use berth_model::{
 };
 use berth_scheduler::Plan;
 
-/// Bytes of one part of a plan, encoded: half of an entry, so that other commands find capacity beside it.
+/// Bytes of one part of a plan, encoded: half of an entry, so that other commands fit beside it.
 pub const PART_BYTES_MAX: usize = berth_model::command::ENTRY_BYTES_MAX / 2;
 
 /// Bytes that the heads of a part's three lists can grow by.

@@ -13,11 +13,11 @@ pub fn twice(store: &Store, row: &JobRow) -> Option<String> {
     }
     let allocs = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
     let mut known = BTreeSet::new();
-    let mut wanted = allocs.filter(|alloc| alloc.is_desired()).filter_map(|alloc| {
+    let mut desired = allocs.filter(|alloc| alloc.is_desired()).filter_map(|alloc| {
         let (_, group) = store.job_of(alloc)?;
         Some((alloc, group.name.as_str()))
     });
-    let twice = wanted.find(|(alloc, group)| !known.insert((alloc.node, *group)));
+    let twice = desired.find(|(alloc, group)| !known.insert((alloc.node, *group)));
     twice.map(|(alloc, _)| format!("job {} has two allocations on the node of {}", row.key, alloc.id))
 }
 

@@ -34,7 +34,7 @@ impl Launches {
                 }
                 // Another state: what was run since it was saved is not known there.
                 Command::RestorePart(_) => self.0.clear(),
-                Command::DeregisterJob(gone) if gone.purge => drop(self.0.remove(&gone.job)),
+                Command::DeregisterJob(stop) if stop.purge => drop(self.0.remove(&stop.job)),
                 _ => {}
             }
         }
@@ -46,17 +46,17 @@ impl Launches {
 fn overlaps(store: &Store, key: &JobKey, at: Timestamp, now: Index) -> Result<(), String> {
     let row = store.job(key).filter(|row| row.job().clock().is_some_and(|clock| clock.prohibit_overlap));
     let Some(row) = row else { return Ok(()) };
-    let made = row.job().run_at(at).key;
-    if store.job(&made).is_none_or(|run| run.create_index != now) {
+    let launched = row.job().run_at(at).key;
+    if store.job(&launched).is_none_or(|run| run.create_index != now) {
         return Ok(());
     }
     let prefix = format!("{}/periodic-", key.id);
     let is_other = |run: &&JobRow| {
-        run.key.namespace == key.namespace && run.key.id.starts_with(&prefix) && run.key != made
+        run.key.namespace == key.namespace && run.key.id.starts_with(&prefix) && run.key != launched
     };
     let mut others = store.jobs().iter().map(|(_, run)| run).filter(is_other);
     match others.find(|run| run.live > 0 && run.create_index < now) {
         None => Ok(()),
-        Some(other) => Err(format!("job {made} was made while {} lived", other.key)),
+        Some(other) => Err(format!("job {launched} was made while {} lived", other.key)),
     }
 }

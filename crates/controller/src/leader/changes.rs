@@ -48,8 +48,8 @@ impl Leader {
                 self.want_if_overlooked(store, *slot);
             }
             StateChange::DeploymentChanged(id, _) => {
-                let made = store.deployments().get(*id).filter(|d| d.create_index == d.modify_index);
-                if made.is_some_and(|made| made.groups.iter().any(|group| group.placed > 0)) {
+                let created = store.deployments().get(*id).filter(|d| d.create_index == d.modify_index);
+                if created.is_some_and(|created| created.groups.iter().any(|group| group.placed > 0)) {
                     self.look_for_evidence(replica, *id);
                 }
             }

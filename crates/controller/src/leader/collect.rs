@@ -1,4 +1,4 @@
-//! Forgetting what nobody asks for any more. What has ended waits its time in queues, oldest first, so that nothing is
+//! Garbage collection. What has ended waits its time in queues, oldest first, so that nothing is
 //! ever searched for; whatever is in use again by then stays (`apply` looks once more).
 
 mod expiry_queue;

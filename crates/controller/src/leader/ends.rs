@@ -51,7 +51,7 @@ impl Leader {
         }
     }
 
-    /// Ends of allocations and the evaluations they ask for go into the same entry, where it has capacity.
+    /// Ends of allocations and the evaluations they ask for go into the same entry, as far as they fit.
     pub(super) fn write_ends(&mut self) {
         let ended = std::mem::take(&mut self.work.ended);
         self.outbox.push_list(&ended, &Command::EndAllocs);

@@ -62,7 +62,7 @@ impl Leader {
         }
     }
 
-    /// Evidence goes into one entry, with what else ended, as far as that has capacity.
+    /// Evidence goes into one entry, with what else ended, as far as it fits.
     pub(super) fn write_evidence(&mut self) {
         let found = std::mem::take(&mut self.work.found);
         self.outbox.push_list(&found, &Command::SetAllocHealth);

@@ -263,7 +263,7 @@ fn is_through(store: &Store, of: GroupRollout<'_>) -> bool {
 fn is_deserted(store: &Store, of: GroupRollout<'_>) -> bool {
     let (row, deployment, group) = of;
     let job = row.version(deployment.job_version).map(|version| &version.job);
-    let Some((job, (_, wanted))) = job.and_then(|job| Some((job, job.group(&group.name)?))) else {
+    let Some((job, (_, spec))) = job.and_then(|job| Some((job, job.group(&group.name)?))) else {
         return false;
     };
     if group.live() > 0 || has_old(store, of) || allocs(store, row).any(|at| has_failed(store, of, at)) {
@@ -272,7 +272,7 @@ fn is_deserted(store: &Store, of: GroupRollout<'_>) -> bool {
     let covers = |alloc: &AllocRow| store.keeps_node_covered(alloc) && is_of(store, alloc, group);
     let covered: BTreeSet<NodeSlot> =
         allocs(store, row).filter(|(_, alloc)| covers(alloc)).map(|(_, alloc)| alloc.node).collect();
-    let filters = Filters::of(job, wanted);
+    let filters = Filters::of(job, spec);
     let fits = |slot| store.nodes().detail(slot).is_some_and(|detail| filters.check(&detail.node).is_ok());
     !store.nodes().iter().any(|(slot, node)| node.is_ready() && !covered.contains(&slot) && fits(slot))
 }

@@ -81,7 +81,7 @@ enum SyncState {
     Done,
     /// It is to be sent, once there is a position in the order of changes.
     Due,
-    /// There is a place.
+    /// It has its position there, and is sent next.
     Placed,
 }
 

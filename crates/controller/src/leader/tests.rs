@@ -277,7 +277,7 @@ impl History {
         assert_eq!(self.followed.drains.followed(), anew.drains.followed());
         assert_eq!(self.followed.tenants.shares(), anew.tenants.shares());
         // In the end the same is garbage-collected, in whatever order it became due.
-        let forgotten = |mut collector: Collector| {
+        let collected = |mut collector: Collector| {
             let mut sum = Collect::default();
             while let Some(mut due) = collector.due(&self.store, Timestamp::NEVER) {
                 sum.jobs.append(&mut due.jobs);
@@ -295,8 +295,8 @@ impl History {
             store.apply(Entry::new(index, at, vec![Command::Collect(Box::new(sum))]));
             store.hash()
         };
-        let followed = forgotten(self.followed.collector.clone());
-        assert_eq!(followed, forgotten(anew.collector), "other things are forgotten");
+        let followed = collected(self.followed.collector.clone());
+        assert_eq!(followed, collected(anew.collector), "other things are forgotten");
     }
 }
 

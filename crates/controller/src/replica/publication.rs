@@ -604,7 +604,7 @@ mod tests {
 
     /// Ended, forgotten, and its slot another's, all at once.
     #[test]
-    fn what_ends_and_is_forgotten_at_once_counts_no_more_and_takes_nothing_from_who_has_its_slot() {
+    fn what_ends_and_is_collected_at_once_counts_no_more_and_takes_nothing_from_who_has_its_slot() {
         let (mut store, mut publication) = of_one_alloc();
         let (slot, row) = store.alloc(AllocId(1)).expect("it was placed");
         let job = row.job;

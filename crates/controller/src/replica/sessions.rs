@@ -244,11 +244,11 @@ impl Replica {
     }
 
     fn on_acknowledged(&mut self, session: SessionId, seq: u64, listening: Duration) -> HeartbeatStatus {
-        let shown = self.agents.acknowledged(session, seq, listening);
-        if shown == HeartbeatStatus::Deaf {
+        let status = self.agents.acknowledged(session, seq, listening);
+        if status == HeartbeatStatus::Deaf {
             self.closing.push(session);
         }
-        shown
+        status
     }
 
     /// What an agent was given as an interval when it came may be too often by now: the cluster has grown.
@@ -352,7 +352,7 @@ impl Replica {
             let tasks = &mut Arc::make_mut(&mut alloc).tasks;
             tasks.retain(|task| is_known(&task.name));
             tasks.truncate(group.tasks.len());
-            // What is left out takes no capacity either: observations are kept.
+            // What is left out takes no memory either: observations are kept.
             tasks.shrink_to_fit();
         }
         let seen = ReportedAlloc::new(slot, alloc);

@@ -1,6 +1,6 @@
 //! The replica's side of what it and the leader say to each other: it attaches to whoever leads, reports what it has
 //! recorded, then its sessions, signs of life and reports, as far as the link takes them, and takes in what the leader
-//! gave its place. A frame that is missing begins it again.
+//! gave a position in the order of changes. A frame that is missing begins it again.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -66,7 +66,7 @@ struct Attachment {
     again: Vec<NodeId>,
     /// Nodes of which everything known is to be reported.
     to_report: Vec<NodeId>,
-    /// Of one of these nodes, what the frames so far had no capacity for.
+    /// Of one of these nodes, what did not fit the frames so far.
     waiting: VecDeque<Arc<NodeReport>>,
 }
 
@@ -226,9 +226,9 @@ impl Replica {
             bytes += message.bytes();
             messages.push(message);
         }
-        let heard = self.agents.take_signs_of_life(NODES_MAX);
-        if !heard.is_empty() {
-            let message = UpMessage::SignsOfLife(heard);
+        let nodes = self.agents.take_signs_of_life(NODES_MAX);
+        if !nodes.is_empty() {
+            let message = UpMessage::SignsOfLife(nodes);
             bytes += message.bytes();
             messages.push(message);
         }

@@ -21,7 +21,7 @@ impl Shell {
 }
 
 #[test]
-fn a_node_that_grows_takes_what_waits_for_room() {
+fn a_node_that_grows_takes_what_waits_for_capacity() {
     let mut shell = Shell::new();
     shell.join(1, 1);
     let memory_mb = shell.memory_mb();

@@ -53,9 +53,9 @@ fn another_stands_in_until_the_node_is_back_and_then_one_of_the_two_goes() {
     {
         let (mut shell, id, home) = silent(waiting(Some(3_600), true, reconcile));
         assert_eq!(status(&shell, home), NodeStatus::Disconnected);
-        let wanted = shell.wanted();
-        assert_eq!(wanted.len(), 2, "the first is wanted still, and another stands in for it: {wanted:?}");
-        let replacement = wanted.iter().map(|(_, id, _)| *id).find(|other| *other != id).unwrap();
+        let desired = shell.wanted();
+        assert_eq!(desired.len(), 2, "the first is wanted still, and another stands in for it: {desired:?}");
+        let replacement = desired.iter().map(|(_, id, _)| *id).find(|other| *other != id).unwrap();
         assert_eq!(next_of(&shell, id), Some(replacement));
 
         comes_back(&mut shell, id, home);
@@ -191,9 +191,9 @@ fn a_newer_version_is_not_given_up_for_an_older_one_that_comes_back() {
     shell.register_job(newer);
     shell.pass(2);
     comes_back(&mut shell, id, home);
-    let wanted = shell.wanted();
-    assert_eq!(wanted.len(), 1, "{wanted:?}");
-    let row = shell.store.alloc(wanted[0].1).unwrap().1;
+    let desired = shell.wanted();
+    assert_eq!(desired.len(), 1, "{desired:?}");
+    let row = shell.store.alloc(desired[0].1).unwrap().1;
     assert_eq!((row.job_version, row.id == id), (1, false));
 }
 
@@ -236,18 +236,18 @@ fn of_two_the_one_stays_whose_node_scores_better_for_the_spread_unless_only_the_
         shell.hello(7, home.0, 1, 0);
         runs_since(&mut shell, (7, id), 10);
         let stays = if keeps_original { id } else { replacement };
-        let wanted = shell.wanted();
-        assert_eq!(wanted.iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [stays], "{rack}");
+        let desired = shell.wanted();
+        assert_eq!(desired.iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [stays], "{rack}");
     }
 }
 
 /// An agent tells since when what it holds runs.
 fn runs_since(shell: &mut Shell, (session, id): (u64, AllocId), second: u64) {
-    let mut seen = observed(id, ClientStatus::Running);
-    (seen.tasks[0].started_at, seen.tasks[0].last_restart) =
+    let mut report = observed(id, ClientStatus::Running);
+    (report.tasks[0].started_at, report.tasks[0].last_restart) =
         (Timestamp(1), Timestamp(second * 1_000_000_000));
-    seen.hash = seen.hash.wrapping_add(1 << 64);
-    let (session, allocs) = (SessionId(session), vec![Arc::new(seen)]);
+    report.hash = report.hash.wrapping_add(1 << 64);
+    let (session, allocs) = (SessionId(session), vec![Arc::new(report)]);
     let desired_seq = shell.desired_seq(session);
     shell.tell(Event::Observed { session, seq: 1, desired_seq, allocs, resync_done: true });
 }
@@ -277,6 +277,6 @@ fn batch_work_that_ended_well_out_of_sight_is_done_once() {
     shell.hello(7, 1, 1, 0);
     shell.observe(7, &[(first[0], ClientStatus::Complete), (first[1], ClientStatus::Running)]);
     shell.pass(2);
-    let wanted: Vec<AllocId> = shell.wanted().iter().map(|(_, id, _)| *id).collect();
-    assert_eq!(wanted, [again[1]], "the first is done, and the second still to be");
+    let desired: Vec<AllocId> = shell.wanted().iter().map(|(_, id, _)| *id).collect();
+    assert_eq!(desired, [again[1]], "the first is done, and the second still to be");
 }

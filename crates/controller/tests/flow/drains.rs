@@ -43,8 +43,8 @@ impl Shell {
 
     /// The allocations that should run there.
     fn on(&self, node: u128) -> Vec<AllocId> {
-        let wanted = self.wanted();
-        wanted.into_iter().filter(|(_, _, home)| *home == NodeId(node)).map(|(_, id, _)| id).collect()
+        let desired = self.wanted();
+        desired.into_iter().filter(|(_, _, home)| *home == NodeId(node)).map(|(_, id, _)| id).collect()
     }
 
     /// Those that are to end there and have not.
@@ -208,11 +208,11 @@ fn a_drain_that_is_called_off_leaves_alone_what_has_not_moved() {
 fn whoever_leads_next_goes_on_with_a_drain() {
     let (mut shell, node) = crowded(job(3, 100));
     shell.drain(node, Some(60), false);
-    let left = shell.on(node).len();
+    let remaining = shell.on(node).len();
     shell.lead(2);
     (1..=3).for_each(|node| shell.join(node, u128::from(node)));
     shell.obey();
-    assert_eq!(shell.on(node).len(), left, "its successor has still to show that it is well");
+    assert_eq!(shell.on(node).len(), remaining, "its successor has still to show that it is well");
     shell.pass(61);
     assert_eq!(shell.on(node).len(), 0, "the deadline holds under any leader");
     shell.obey();
@@ -310,13 +310,14 @@ fn an_agent_that_dies_and_comes_back_goes_on_with_its_drain() {
 
 /// The leader that told it to leave was the last to write, and had not come to plan where to.
 #[test]
-fn what_was_told_to_leave_is_planned_by_whoever_leads_next() {
+fn what_was_asked_to_leave_is_planned_by_the_next_leader() {
     let (mut shell, node) = crowded(job(3, 100));
-    let told = shell.on(node).into_iter().map(|alloc| MigrateAlloc { alloc, how: alloc::Departure::AtOnce });
-    let told = Command::MigrateAllocs(told.collect());
+    let migrations =
+        shell.on(node).into_iter().map(|alloc| MigrateAlloc { alloc, how: alloc::Departure::AtOnce });
+    let migrations = Command::MigrateAllocs(migrations.collect());
     let drain = Some(NewDrain { deadline: None, ignore_system: false, requested_ns: 0 });
     let drain = DrainNode { node: NodeId(node), drain, eligible: false, meta: BTreeMap::new() };
-    shell.write_behind(vec![Command::DrainNode(Box::new(drain)), told]);
+    shell.write_behind(vec![Command::DrainNode(Box::new(drain)), migrations]);
     shell.lead(2);
     (1..=3).for_each(|node| shell.join(node, u128::from(node)));
     assert_eq!((shell.on(node).len(), shell.wanted().len()), (0, 3));

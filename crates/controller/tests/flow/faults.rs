@@ -166,14 +166,14 @@ fn what_was_reported_while_nobody_led_is_in_the_state_of_the_next_leader() {
     let mut shell = Shell::new();
     shell.join(1, 1);
     shell.register(2, 100);
-    let wanted = shell.wanted();
-    shell.observe(1, &[(wanted[0].1, Running)]);
+    let desired = shell.wanted();
+    shell.observe(1, &[(desired[0].1, Running)]);
     shell.tell(Event::LeadershipLost);
     shell.told.clear();
-    shell.observe(1, &[(wanted[1].1, Failed)]);
+    shell.observe(1, &[(desired[1].1, Failed)]);
     assert_eq!(shell.running_seen, 1);
     shell.tell(Event::LeadershipGained { term: 2 });
-    assert!(shell.store.alloc(wanted[1].1).unwrap().1.is_terminal(), "its end is not in the log");
+    assert!(shell.store.alloc(desired[1].1).unwrap().1.is_terminal(), "its end is not in the log");
     assert_eq!(shell.running_seen, 1, "what was known is not forgotten");
     let welcome = |m: &NodeMessage| matches!(m, NodeMessage::Welcome { .. });
     assert!(!shell.told.iter().any(|(_, m)| welcome(m)), "nobody has to report again");
@@ -250,8 +250,8 @@ fn ends_of_many_allocations_fit_their_entries() {
         (task.resources.cpu_mhz, task.resources.memory_mb) = (1, 0);
     });
     shell.register_job(many);
-    let wanted = shell.wanted();
-    assert_eq!(wanted.len(), 9);
+    let desired = shell.wanted();
+    assert_eq!(desired.len(), 9);
     shell.slow_log = true;
     let end = |id: AllocId| {
         let mut status = observed(id, Failed);
@@ -261,14 +261,14 @@ fn ends_of_many_allocations_fit_their_entries() {
         status.tasks = (0..400).map(|number| ObservedTask { name: name(number), ..task.clone() }).collect();
         Arc::new(status)
     };
-    let allocs = wanted.iter().map(|(_, id, _)| end(*id)).collect();
+    let allocs = desired.iter().map(|(_, id, _)| end(*id)).collect();
     let session = SessionId(1);
     // The shell checks that every entry keeps to the limit.
     shell.tell(Event::Observed { session, seq: 2, desired_seq: 1, allocs, resync_done: false });
     while !shell.log.is_empty() {
         shell.apply_one();
     }
-    assert!(wanted.iter().all(|(_, id, _)| shell.store.alloc(*id).unwrap().1.is_terminal()));
+    assert!(desired.iter().all(|(_, id, _)| shell.store.alloc(*id).unwrap().1.is_terminal()));
 }
 
 #[test]

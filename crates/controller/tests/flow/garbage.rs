@@ -1,9 +1,9 @@
-//! What has ended is forgotten in time, and what is needed stays.
+//! What has ended is garbage-collected in time, and what is needed stays.
 
 use super::*;
 
 #[test]
-fn what_ended_long_ago_is_forgotten_and_what_is_needed_stays() {
+fn what_ended_long_ago_is_collected_and_what_is_needed_stays() {
     let mut shell = Shell::new();
     shell.join(1, 1);
     shell.register(1, 100);
@@ -60,7 +60,7 @@ fn what_has_failed_of_a_system_job_is_kept_until_the_job_changes() {
 }
 
 #[test]
-fn a_finished_dispatch_is_forgotten_and_what_it_was_dispatched_from_stays() {
+fn a_finished_dispatch_is_collected_and_its_parent_stays() {
     let mut shell = Shell::new();
     shell.join(1, 1);
     let batch = |id: &str, dispatched| Job {
@@ -77,8 +77,8 @@ fn a_finished_dispatch_is_forgotten_and_what_it_was_dispatched_from_stays() {
     shell.now += 5 * 3600;
     shell.heartbeat(1);
     shell.tick(0);
-    let left: Vec<_> = shell.store.jobs().iter().map(|(_, row)| row.key.id.to_string()).collect();
-    assert_eq!(left, ["sums"]);
+    let remaining: Vec<_> = shell.store.jobs().iter().map(|(_, row)| row.key.id.to_string()).collect();
+    assert_eq!(remaining, ["sums"]);
     assert_eq!(shell.store.allocs().len(), 0);
 }
 
@@ -100,7 +100,7 @@ fn a_new_leader_forgets_what_ended_before_it_led() {
 
 /// Results of batch work are kept with their job, and do not keep the node that they were made on.
 #[test]
-fn a_node_that_stays_down_is_forgotten_while_results_of_its_work_are_kept() {
+fn a_node_that_stays_down_is_collected_while_results_of_its_work_are_kept() {
     let mut shell = Shell::new();
     shell.join(1, 1);
     shell.register_job(Job { job_type: JobType::Batch, ..job(2, 100) });
@@ -132,12 +132,12 @@ fn what_is_kept_of_a_large_job_that_waits_and_fails_is_bounded() {
         shell.observe(1, &[(id, ClientStatus::Failed)]);
         shell.pass(1);
     }
-    let kept: Vec<_> = shell.store.evals().iter().map(|(_, eval)| eval.clone()).collect();
-    let bytes: usize = kept.iter().map(|eval| eval.failures.memory_bytes()).sum();
-    assert!(kept.len() <= 64 + 2 * 60 * 2, "{} evaluations of one job", kept.len());
-    assert!(kept.iter().any(|eval| eval.failures.len() > 80), "they say what is missing of each group");
-    assert!(bytes <= kept.len() * (16 << 10), "{bytes} bytes in {} evaluations", kept.len());
+    let evals: Vec<_> = shell.store.evals().iter().map(|(_, eval)| eval.clone()).collect();
+    let bytes: usize = evals.iter().map(|eval| eval.failures.memory_bytes()).sum();
+    assert!(evals.len() <= 64 + 2 * 60 * 2, "{} evaluations of one job", evals.len());
+    assert!(evals.iter().any(|eval| eval.failures.len() > 80), "they say what is missing of each group");
+    assert!(bytes <= evals.len() * (16 << 10), "{bytes} bytes in {} evaluations", evals.len());
     shell.pass(130);
-    let kept = shell.store.evals().len();
-    assert!(kept <= 64 + 30, "{kept} evaluations of one job, which still fails now and then");
+    let evals = shell.store.evals().len();
+    assert!(evals <= 64 + 30, "{evals} evaluations of one job, which still fails now and then");
 }

@@ -82,7 +82,7 @@ fn deployed() -> Shell {
 }
 
 #[test]
-fn agents_are_told_of_what_is_new_and_what_they_found_before_proves_nothing() {
+fn agents_are_sent_an_update_once_and_health_of_the_version_before_proves_nothing() {
     let mut shell = deployed();
     let (ids, told) = (shell.wanted_ids(), shell.run_of(1).len());
     shell.register_job(web(9));
@@ -169,7 +169,7 @@ fn whoever_leads_next_waits_for_the_same_evidence() {
 }
 
 #[test]
-fn what_runs_with_an_agent_that_cannot_be_told_is_replaced_and_an_agent_that_was_set_back_is_not_told_without_end()
+fn what_runs_with_an_agent_that_knows_no_updates_is_replaced_and_an_agent_that_was_set_back_is_not_sent_them_without_end()
  {
     let mut shell = Shell::new();
     shell.join(1, 1);
@@ -184,7 +184,7 @@ fn what_runs_with_an_agent_that_cannot_be_told_is_replaced_and_an_agent_that_was
     shell.well_as(1, 1);
     let older = node(1);
     shell.tell(Event::NodeChanged(SessionId(1), Box::new(older)));
-    let told = shell.run_of(1).len();
+    let sent_runs = shell.run_of(1).len();
     let desired_digest =
         shell.wanted_ids().into_iter().fold(0, |sum, id| desired_hash(id, Some(0)).wrapping_add(sum));
     for _ in 0..3 {
@@ -196,11 +196,15 @@ fn what_runs_with_an_agent_that_cannot_be_told_is_replaced_and_an_agent_that_was
             Heartbeat { desired_seq, desired_digest, ..Heartbeat::default() },
         ));
     }
-    assert_eq!(shell.run_of(1).len(), told, "it holds all as it was placed, and that is all that it can");
+    assert_eq!(
+        shell.run_of(1).len(),
+        sent_runs,
+        "it holds all as it was placed, and that is all that it can"
+    );
 }
 
 #[test]
-fn a_hundred_are_told_what_their_agent_has_not_heard_whenever_its_link_was_cut() {
+fn what_an_agent_has_not_received_is_sent_again_wherever_its_link_was_cut() {
     let mut shell = Shell::new();
     shell.hello_of(1, knowing(1), 1, 0);
     shell.observe(1, &[]);
@@ -218,8 +222,8 @@ fn a_hundred_are_told_what_their_agent_has_not_heard_whenever_its_link_was_cut()
     for session in 2..12 {
         let heard = (session - 1) as usize * 10;
         shell.hello_as(session, &ids[..heard], 1);
-        let told = shell.run_of(session).len();
-        assert_eq!(told, if heard < 100 { 100 } else { 0 }, "what it holds is the measure");
+        let sent_runs = shell.run_of(session).len();
+        assert_eq!(sent_runs, if heard < 100 { 100 } else { 0 }, "what it holds is the measure");
         shell.found_as(session, &ids[..heard - 5], 1, true);
         shell.found_as(session, &ids[heard..], 0, true);
         assert_eq!(shell.deployment_status(1), DeploymentStatus::Running, "{heard} were told");

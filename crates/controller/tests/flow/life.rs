@@ -50,7 +50,7 @@ fn an_unexpected_end_is_logged_with_its_code_and_leads_to_a_replacement() {
 }
 
 #[test]
-fn what_waits_for_room_is_planned_again_when_room_for_it_comes_and_not_before() {
+fn what_waits_for_capacity_is_planned_again_when_capacity_for_it_comes_and_not_before() {
     let mut shell = Shell::new();
     shell.join(1, 1);
     let small = Job { job_type: JobType::Batch, ..job(4, 200) };
@@ -71,7 +71,7 @@ fn what_waits_for_room_is_planned_again_when_room_for_it_comes_and_not_before() 
 }
 
 #[test]
-fn what_finds_no_room_is_placed_when_room_comes() {
+fn what_finds_no_capacity_is_placed_when_capacity_comes() {
     let mut shell = Shell::new();
     shell.register(3, 400);
     assert_eq!(shell.store.evals().blocked().count(), 1);
@@ -87,7 +87,7 @@ fn what_finds_no_room_is_placed_when_room_comes() {
 }
 
 #[test]
-fn plans_made_while_the_log_is_slow_do_not_take_room_twice() {
+fn plans_made_while_the_log_is_slow_do_not_take_capacity_twice() {
     let mut shell = Shell::new();
     shell.join(1, 1);
     shell.slow_log = true;

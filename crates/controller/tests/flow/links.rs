@@ -142,7 +142,7 @@ fn an_agent_with_leftovers_that_holds_what_it_never_reported_reports_all_anew() 
 }
 
 #[test]
-fn messages_wait_for_room_and_the_newer_takes_the_place_of_the_older() {
+fn messages_wait_for_a_full_queue_and_the_newer_replaces_the_older() {
     struct Narrow;
     impl LinkCapacity for Narrow {
         fn can_send(&self, _: SessionId) -> bool {
@@ -246,7 +246,7 @@ fn ten_thousand_messages_about_what_runs_elsewhere_have_no_effect() {
     shell.register(4, 100);
     let others: Vec<_> = shell.wanted().iter().map(|(slot, id, _)| (*slot, *id)).collect();
     shell.observe(2, &others.iter().map(|(_, id)| (*id, Running)).collect::<Vec<_>>());
-    let told = shell.run_of(2).len();
+    let sent_runs = shell.run_of(2).len();
     let mut random = IdSeed::new(1);
     let mut draw = move |below: usize| (random.mint() % below as u128) as usize;
     let mut session = 0;
@@ -286,7 +286,7 @@ fn ten_thousand_messages_about_what_runs_elsewhere_have_no_effect() {
         let seen = &shell.observed.get(slot, id).expect("its agent has told of it").alloc;
         assert_eq!((seen.status, seen.healthy), (Running, None));
     }
-    assert_eq!(shell.run_of(2).len(), told, "its agent was told nothing new");
+    assert_eq!(shell.run_of(2).len(), sent_runs, "its agent was told nothing new");
     assert!(!shell.closed.contains(&SessionId(2)), "its agent was not sent away");
 }
 

@@ -75,8 +75,8 @@ fn more_than_a_share_is_held_as_a_whole_and_goes_on_when_it_is_back() {
     (1..=9).for_each(|node| shell.hello(node + 100, node.into(), 1, 0));
     let of = |id: u128| placed.iter().filter(move |(.., node)| node.0 == id).map(|(_, alloc, _)| *alloc);
     for node in 1..=9 {
-        let seen: Vec<_> = of(node).map(|alloc| (alloc, ClientStatus::Running)).collect();
-        shell.observe(node as u64 + 100, &seen);
+        let statuses: Vec<_> = of(node).map(|alloc| (alloc, ClientStatus::Running)).collect();
+        shell.observe(node as u64 + 100, &statuses);
     }
     shell.pass(1);
     assert_eq!((shell.down(), shell.recovery.held), (0, 0));

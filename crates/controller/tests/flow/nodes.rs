@@ -91,10 +91,10 @@ fn an_agent_that_holds_the_same_tells_nothing_anew() {
 }
 
 #[test]
-fn agents_are_told_when_fewer_heartbeats_will_do() {
+fn agents_are_sent_a_longer_heartbeat_interval_when_it_suffices() {
     let mut shell = Shell::new();
     shell.join(1, 1);
-    let told = |shell: &Shell| {
+    let heartbeat_intervals = |shell: &Shell| {
         let every = |message: &NodeMessage| match message {
             NodeMessage::Welcome { heartbeat_ms, .. } | NodeMessage::HeartbeatEvery { heartbeat_ms } => {
                 Some(*heartbeat_ms)
@@ -104,15 +104,15 @@ fn agents_are_told_when_fewer_heartbeats_will_do() {
         shell.told.iter().filter_map(|(_, message)| every(message)).collect::<Vec<_>>()
     };
     shell.heartbeat(1);
-    assert_eq!(told(&shell), [5_000]);
+    assert_eq!(heartbeat_intervals(&shell), [5_000]);
     let commands: Vec<Command> = (2..=10_001).map(|id| Command::RegisterNode(Box::new(node(id)))).collect();
     for some in commands.chunks(1_000) {
         shell.tell(Event::Requested(Request { token: RequestToken(7), commands: some.to_vec().into() }));
     }
-    assert_eq!(told(&shell), [5_000], "it is told when it is heard");
+    assert_eq!(heartbeat_intervals(&shell), [5_000], "it is told when it is heard");
     shell.heartbeat(1);
     shell.heartbeat(1);
-    assert_eq!(told(&shell), [5_000, 9_000]);
+    assert_eq!(heartbeat_intervals(&shell), [5_000, 9_000]);
 }
 
 #[test]
@@ -141,12 +141,13 @@ fn a_cluster_has_so_many_nodes_and_no_more() {
     shell.lead(2);
     let (last, more) = (NODES_MAX as u128, NODES_MAX as u128 + 1);
     let refused = |shell: &Shell, of: u64| {
-        let told = shell.told.iter().filter(|(session, _)| *session == SessionId(of));
-        told.filter_map(|(_, message)| match message {
-            NodeMessage::Refused { reason, retry } => Some((reason.clone(), *retry)),
-            _ => None,
-        })
-        .next()
+        let messages = shell.told.iter().filter(|(session, _)| *session == SessionId(of));
+        messages
+            .filter_map(|(_, message)| match message {
+                NodeMessage::Refused { reason, retry } => Some((reason.clone(), *retry)),
+                _ => None,
+            })
+            .next()
     };
     shell.hello(2, last, 1, 0);
     assert_eq!(refused(&shell, 2), None);

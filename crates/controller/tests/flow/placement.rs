@@ -36,7 +36,7 @@ impl Shell {
 }
 
 #[test]
-fn what_is_preempted_is_placed_again_where_there_is_room() {
+fn what_is_preempted_is_placed_again_where_there_is_capacity() {
     let mut shell = Shell::new();
     shell.join(1, 1);
     shell.let_services_preempt();
@@ -77,7 +77,7 @@ fn what_is_preempted_is_planned_though_the_leader_ends_before_it_has_said_so() {
 }
 
 #[test]
-fn what_is_preempted_comes_after_itself_once_there_is_room_beside_what_it_leaves() {
+fn what_is_preempted_comes_after_itself_once_there_is_capacity_beside_what_it_leaves() {
     let mut shell = Shell::new();
     shell.join(1, 1);
     shell.let_services_preempt();
@@ -133,7 +133,7 @@ fn a_plan_for_all_or_nothing_is_not_committed_by_half() {
 }
 
 #[test]
-fn room_that_is_promised_stays_promised_when_its_holder_ends() {
+fn capacity_that_is_promised_stays_promised_when_its_holder_ends() {
     let mut shell = Shell::new();
     shell.join(1, 1);
     shell.register(1, 600);

@@ -24,8 +24,8 @@ fn replaced_by_a_plan() -> (Shell, AllocId, Event) {
     shell.observe(1, &[(old, ClientStatus::Running)]);
     shell.in_hand = Some(Vec::new());
     shell.register_job(on_rack("r0"));
-    let asked = shell.in_hand.take().and_then(|mut asked| asked.pop()).expect("the version is planned");
-    let planned = shell.plan(asked);
+    let request = shell.in_hand.take().and_then(|mut request| request.pop()).expect("the version is planned");
+    let planned = shell.plan(request);
     let Event::Planned { plan, .. } = &planned else { unreachable!("it is a plan") };
     assert_eq!((plan.stops.len(), plan.placements.len()), (1, 1));
     (shell, old, planned)

@@ -127,7 +127,7 @@ fn i12_a_due_run_starts_in_its_window_and_never_twice() {
             ..job(0, 100)
         };
         shell.register_job(nightly);
-        let begun = shell.now;
+        let started_at = shell.now;
         let mut term = 1;
         for _ in 0..40 {
             match dice.roll(6) {
@@ -151,7 +151,7 @@ fn i12_a_due_run_starts_in_its_window_and_never_twice() {
         let windows: Vec<u64> = runs.iter().map(|at| at / EVERY_S).collect();
         let distinct: BTreeSet<u64> = windows.iter().copied().collect();
         assert_eq!(windows.len(), distinct.len(), "seed {seed}: a window has two runs: {runs:?}");
-        let due = (begun / EVERY_S + 1..=shell.now / EVERY_S).map(|window| window * EVERY_S);
+        let due = (started_at / EVERY_S + 1..=shell.now / EVERY_S).map(|window| window * EVERY_S);
         for due in due.filter(|due| due + 35 <= shell.now) {
             // The first after it is its own, or one that makes up for it and those after it.
             let first = runs.iter().find(|at| **at >= due);
@@ -167,14 +167,14 @@ fn i14_rollback_restores_the_last_stable_version_byte_for_byte() {
         let mut dice = Dice::new(seed);
         let mut shell = Shell::new();
         shell.join(1, 1);
-        let stable = drawn(&mut dice);
+        let stable = random_job(&mut dice);
         shell.register_job(stable.clone());
         settle(&mut shell, true);
         let last = |shell: &Shell| shell.store.deployments().iter().max_by_key(|d| d.create_index).cloned();
         assert_eq!(last(&shell).expect("there is one").status, DeploymentStatus::Successful, "seed {seed}");
         let bytes = encoded(&shell);
         for _ in 0..1 + dice.roll(2) {
-            let mut next = drawn(&mut dice);
+            let mut next = random_job(&mut dice);
             next.groups[0].tasks[0].env.insert("BROKEN".into(), dice.roll(1 << 40).to_string());
             shell.register_job(next);
             settle(&mut shell, false);
@@ -190,27 +190,27 @@ fn i14_rollback_restores_the_last_stable_version_byte_for_byte() {
 }
 
 /// A service of two allocations that is rolled out, with settings of many kinds.
-fn drawn(dice: &mut Dice) -> Job {
-    let mut drawn = job(2, 10 + dice.roll(5) as u32);
+fn random_job(dice: &mut Dice) -> Job {
+    let mut service = job(2, 10 + dice.roll(5) as u32);
     let update = Update {
         max_parallel: 1 + dice.roll(2) as u32,
         auto_revert: true,
         progress_deadline: Duration::ZERO,
         ..Update::default()
     };
-    drawn.groups[0].update = Some(Box::new(update));
-    drawn.meta.insert(format!("k{}", dice.roll(3)), "\u{e9}\n\0".repeat(dice.roll(4) as usize));
-    drawn.priority = 1 + dice.roll(90) as u8;
-    let task = &mut drawn.groups[0].tasks[0];
+    service.groups[0].update = Some(Box::new(update));
+    service.meta.insert(format!("k{}", dice.roll(3)), "\u{e9}\n\0".repeat(dice.roll(4) as usize));
+    service.priority = 1 + dice.roll(90) as u8;
+    let task = &mut service.groups[0].tasks[0];
     task.env.insert("SEED".into(), dice.roll(1 << 40).to_string());
     if dice.roll(2) == 0 {
         task.templates.push(Template { data: "{{ env \"SEED\" }}\r\n".into(), ..Template::default() });
     }
     if dice.roll(2) == 0 {
         let (left, right) = ("${node.unique.name}".to_owned(), "n1".to_owned());
-        drawn.constraints.push(Constraint { left, operator: Operator::Equal, right });
+        service.constraints.push(Constraint { left, operator: Operator::Equal, right });
     }
-    drawn
+    service
 }
 
 /// Agents find what runs of the newest version well, or not, until nothing changes any more.

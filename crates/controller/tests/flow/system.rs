@@ -169,15 +169,15 @@ fn a_canary_whose_node_is_lost_is_placed_anew_and_promoted() {
 
 /// There is one canary, on the first node that takes new work, where it has no room. Once that node is closed it goes to the next.
 #[test]
-fn a_canary_without_room_is_placed_elsewhere_once_its_node_is_closed() {
+fn a_canary_without_capacity_is_placed_elsewhere_once_its_node_is_closed() {
     for is_closed_meanwhile in [false, true] {
         let mut shell = nodes(3);
         shell.register_job(fills_first());
         assert_eq!(shell.wanted().len(), 4, "{is_closed_meanwhile}");
         shell.in_hand = is_closed_meanwhile.then(Vec::new);
         shell.register_job(log_as(200, one_canary()));
-        let asked = shell.in_hand.take().unwrap_or_default();
-        let planned: Vec<_> = asked.into_iter().map(|asked| shell.plan(asked)).collect();
+        let requests = shell.in_hand.take().unwrap_or_default();
+        let planned: Vec<_> = requests.into_iter().map(|requests| shell.plan(requests)).collect();
         assert_eq!(shell.nodes_with(1), [], "there is no room for it on the first");
         shell.open(1, false);
         planned.into_iter().for_each(|planned| shell.tell(planned));

@@ -124,7 +124,7 @@ fn fresh_work_of_a_tenant_is_planned_before_a_line_of_another() {
 }
 
 #[test]
-fn room_that_comes_bit_by_bit_is_shared_by_weight() {
+fn capacity_that_is_freed_in_small_amounts_is_shared_by_weight() {
     let mut shell = Shell::new();
     (1..=4u32).for_each(|n| shell.join(n.into(), n.into()));
     shell.tenant("heavy", 3000, None);
@@ -199,7 +199,7 @@ fn a_quota_is_never_exceeded_and_wakes_what_waits_for_it() {
 }
 
 #[test]
-fn room_under_a_quota_that_comes_while_a_plan_is_made_is_not_missed() {
+fn capacity_under_a_quota_that_comes_while_a_plan_is_made_is_not_missed() {
     let mut shell = Shell::new();
     shell.join(1, 1);
     shell.quota("small", None, Some(300));
@@ -207,8 +207,8 @@ fn room_under_a_quota_that_comes_while_a_plan_is_made_is_not_missed() {
     shell.submit("dev", "first", 3);
     shell.in_hand = Some(Vec::new());
     shell.submit("dev", "second", 1);
-    let asked = shell.in_hand.take().expect("it is slow").remove(0);
-    let planned = shell.plan(asked);
+    let request = shell.in_hand.take().expect("it is slow").remove(0);
+    let planned = shell.plan(request);
     assert!(places_nothing(&planned), "there is no room yet");
     shell.finish_one("dev");
     shell.tell(planned);
@@ -234,7 +234,7 @@ fn what_waited_for_a_quota_may_wait_for_a_node_next() {
 
 /// The node with room has cores that are too fast for the quota; the other one, whose cores are slow enough, has none at first.
 #[test]
-fn what_a_quota_holds_back_for_its_cores_is_placed_once_slower_ones_have_room() {
+fn what_a_quota_holds_back_for_its_cores_is_placed_once_slower_ones_have_capacity() {
     let with_cores = |id, cores| Node { cores: (0..cores).collect(), ..node(id) };
     let (slow, fast) = (with_cores(1, 4), with_cores(2, 2));
     let limit = Bounds { cpu_mhz: Some(slow.core_mhz().into()), ..Bounds::default() };

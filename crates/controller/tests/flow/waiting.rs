@@ -127,7 +127,7 @@ fn a_queue_of_100_000_pending_batch_jobs_starves_nobody_and_makes_no_step_longer
 }
 
 #[test]
-fn room_that_comes_at_once_is_planned_for_by_as_many_as_find_it() {
+fn capacity_that_comes_at_once_is_planned_for_by_as_many_as_find_it() {
     let mut shell = Shell::new();
     (1..=3).for_each(|node| shell.join(node, node.into()));
     shell.queue("default", "first", 30, |_| {});
@@ -143,7 +143,7 @@ fn room_that_comes_at_once_is_planned_for_by_as_many_as_find_it() {
 }
 
 #[test]
-fn those_that_the_room_does_not_suit_are_left_alone() {
+fn those_that_the_capacity_does_not_suit_are_left_alone() {
     let mut shell = Shell::new();
     shell.join(1, 1);
     shell.queue("default", "first", 10, |_| {});
@@ -216,7 +216,7 @@ fn one_that_waits_keeps_its_evaluation_and_says_what_is_still_missing() {
 
 /// I10 of what waits: it is placed once there is room, or there is none for it.
 #[test]
-fn nothing_waits_for_room_that_is_there_whatever_comes_and_goes() {
+fn nothing_waits_for_capacity_that_is_there_whatever_comes_and_goes() {
     for seed in 0..12 {
         let mut shell = Shell::new();
         let mut random = IdSeed::new(seed);
@@ -265,7 +265,7 @@ impl Shell {
 }
 
 #[test]
-fn a_deployment_without_room_is_planned_again_when_there_is_some_and_not_before() {
+fn a_deployment_without_capacity_is_planned_again_when_there_is_some_and_not_before() {
     let mut shell = Shell::new();
     shell.join(1, 1);
     shell.slow_log = true;

@@ -260,9 +260,9 @@ impl Cluster {
 
     /// The log refuses the entries that were proposed last.
     fn refuse(&mut self) {
-        let kept = self.draw(2) as usize;
+        let kept_count = self.draw(2) as usize;
         let refused: Vec<Index> =
-            self.log.drain(kept.min(self.log.len())..).map(|entry| entry.index).collect();
+            self.log.drain(kept_count.min(self.log.len())..).map(|entry| entry.index).collect();
         for index in refused {
             let fate = EntryFailure::NotWritten("no room".into());
             self.tell(Event::NotApplied { term: self.term, index, fate });

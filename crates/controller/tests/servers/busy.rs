@@ -30,7 +30,7 @@ fn unread(cluster: &mut Cluster, way: [ServerId; 2]) -> Vec<UpFrame> {
 }
 
 #[test]
-fn a_leader_that_does_not_answer_is_attached_to_ever_more_seldom_and_told_nothing_before_it_does() {
+fn a_leader_that_does_not_answer_is_attached_to_with_backoff_and_sent_nothing_before_it_does() {
     let (mut cluster, follower, ways) = with_a_follower(1);
     let mut attached_at = Vec::new();
     for second in 0..100 {

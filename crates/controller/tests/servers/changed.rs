@@ -47,15 +47,19 @@ fn when_an_allocation_changed_last_is_the_same_everywhere_and_never_goes_back() 
                 _ => {}
             }
             cluster.live();
-            let shown: Vec<_> = cluster.servers.iter().map(changed).collect();
-            for (number, shown) in shown.iter().enumerate() {
-                assert_eq!(shown, &changed(&cluster.servers[cluster.leader]), "seed {seed}, server {number}");
+            let changed_by_server: Vec<_> = cluster.servers.iter().map(changed).collect();
+            for (number, changed_by_server) in changed_by_server.iter().enumerate() {
+                assert_eq!(
+                    changed_by_server,
+                    &changed(&cluster.servers[cluster.leader]),
+                    "seed {seed}, server {number}"
+                );
                 for (id, (_, at)) in &before {
-                    let now = shown.get(id).map(|(_, at)| at);
+                    let now = changed_by_server.get(id).map(|(_, at)| at);
                     assert!(now.is_none_or(|now| now >= at), "seed {seed}, second {second}: {id} goes back");
                 }
             }
-            before = shown.into_iter().next().unwrap_or_default();
+            before = changed_by_server.into_iter().next().unwrap_or_default();
         }
         for (_, row) in cluster.state().allocs().iter() {
             let is_ahead = before.get(&row.id).is_some_and(|(_, at)| at.0 >= AHEAD);

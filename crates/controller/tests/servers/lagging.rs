@@ -18,7 +18,7 @@ use super::{
 /// More may be told at once than a leader tells its own replica in one go: meanwhile another server loses its connection, and what
 /// that was told before it comes again stands in nothing that the leader's replica has published.
 #[test]
-fn what_a_server_missed_is_told_to_it_though_the_leaders_own_replica_has_not_published_it_yet() {
+fn what_a_server_missed_is_sent_to_it_though_the_leaders_own_replica_has_not_published_it_yet() {
     let mut cluster = settled(6);
     let (leader, behind) = (cluster.leader, (cluster.leader + 1) % SERVERS as usize);
     let other = (cluster.leader + 2) % SERVERS as usize;

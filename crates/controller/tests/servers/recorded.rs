@@ -10,7 +10,7 @@ use super::{
 };
 
 /// What each agent was asked to report when it came last.
-fn asked(cluster: &Cluster) -> Vec<WelcomeMode> {
+fn welcome_modes(cluster: &Cluster) -> Vec<WelcomeMode> {
     cluster.agents.iter().map(|agent| agent.asked.expect("it was welcomed")).collect()
 }
 
@@ -26,7 +26,7 @@ fn servers_that_all_start_anew_ask_only_for_what_their_disks_lack() {
         cluster.servers.iter_mut().for_each(|server| server.keep());
         cluster.restart_all();
         cluster.settle(10);
-        assert_eq!(asked(&cluster), [WelcomeMode::Equal; 4], "seed {seed}");
+        assert_eq!(welcome_modes(&cluster), [WelcomeMode::Equal; 4], "seed {seed}");
         assert_all_agree(&cluster);
         // What changes while no server runs is all that is reported.
         cluster.servers.iter_mut().for_each(|server| server.keep());
@@ -36,10 +36,10 @@ fn servers_that_all_start_anew_ask_only_for_what_their_disks_lack() {
         let has_changed = cluster.agents[number].seq > seq;
         cluster.restart_all();
         cluster.settle(10);
-        for (other, asked) in asked(&cluster).into_iter().enumerate() {
+        for (other, mode) in welcome_modes(&cluster).into_iter().enumerate() {
             let expected =
                 if other == number && has_changed { WelcomeMode::FromSeq(seq) } else { WelcomeMode::Equal };
-            assert_eq!(asked, expected, "seed {seed}, agent {other}");
+            assert_eq!(mode, expected, "seed {seed}, agent {other}");
         }
         assert_all_agree(&cluster);
     }
@@ -58,7 +58,7 @@ fn what_was_kept_of_another_state_counts_for_nothing() {
         }
         cluster.restart_all();
         cluster.settle(10);
-        assert_eq!(asked(&cluster), [WelcomeMode::Full; 4]);
+        assert_eq!(welcome_modes(&cluster), [WelcomeMode::Full; 4]);
         assert_all_agree(&cluster);
     }
 }
@@ -69,8 +69,8 @@ fn asked_first(cluster: &mut Cluster, number: usize) -> WelcomeMode {
     cluster.restart_all();
     for _ in 0..10 {
         cluster.settle(1);
-        if let Some(asked) = cluster.agents[number].asked {
-            return asked;
+        if let Some(mode) = cluster.agents[number].asked {
+            return mode;
         }
     }
     panic!("nobody lets agent {number} in");

@@ -101,8 +101,8 @@ fn what_waits_to_be_published_when_a_restore_is_applied_is_not_shown_of_the_rest
     assert_eq!(server.view.hash(), cluster.state().hash(), "the restored state is published");
     for id in &held {
         let (slot, _) = server.store.alloc(*id).expect("it was saved");
-        let shown = server.observed.get(slot, *id).map(|seen| seen.alloc.description.clone());
-        assert_eq!(shown, None, "it was said before the restore");
+        let description = server.observed.get(slot, *id).map(|seen| seen.alloc.description.clone());
+        assert_eq!(description, None, "it was said before the restore");
     }
     (0..20).for_each(|_| cluster.live());
     let server = &cluster.servers[behind];
@@ -117,12 +117,12 @@ fn what_waits_to_be_published_when_a_restore_is_applied_is_not_shown_of_the_rest
 }
 
 fn say_running(cluster: &mut Cluster, server: usize, session: SessionId, held: &[AllocId]) {
-    let said = |id: &AllocId| {
-        let mut said = observed(*id, ClientStatus::Running);
-        (said.description, said.hash) = ("before".to_owned(), 1);
-        Arc::new(said)
+    let report = |id: &AllocId| {
+        let mut report = observed(*id, ClientStatus::Running);
+        (report.description, report.hash) = ("before".to_owned(), 1);
+        Arc::new(report)
     };
-    let allocs = held.iter().map(said).collect();
+    let allocs = held.iter().map(report).collect();
     let event = Event::Observed { session, seq: 1 << 40, desired_seq: 0, allocs, resync_done: false };
     cluster.tell(server, event);
 }

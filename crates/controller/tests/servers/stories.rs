@@ -161,7 +161,7 @@ fn a_server_that_hears_of_no_leader_sends_its_agents_to_others_in_time() {
 }
 
 #[test]
-fn a_server_whose_link_was_down_is_told_what_it_missed_and_no_more() {
+fn a_server_whose_link_was_down_is_sent_what_it_missed_and_no_more() {
     let mut cluster = settled(4);
     let behind = (cluster.leader + 1) % SERVERS as usize;
     let (leader, follower) = (cluster.servers[cluster.leader].id, cluster.servers[behind].id);
@@ -243,7 +243,7 @@ fn what_an_agent_said_before_it_dialed_the_same_server_anew_holds_nothing_up() {
 }
 
 #[test]
-fn what_is_told_of_a_node_is_cut_to_frames() {
+fn what_is_reported_of_a_node_is_cut_to_frames() {
     const OBSERVATION: usize = 600 << 10;
     let mut cluster = settled(6);
     let (old, new) = (cluster.leader, (cluster.leader + 1) % SERVERS as usize);
@@ -392,7 +392,7 @@ fn what_was_recorded_before_a_node_was_declared_down_lets_its_agent_leave_nothin
 }
 
 #[test]
-fn what_a_server_lacks_of_a_large_node_is_told_in_bounded_parts() {
+fn what_a_server_lacks_of_a_large_node_is_sent_in_bounded_parts() {
     const OBSERVATION: usize = 1000 << 10;
     let mut cluster = settled(6);
     let (leader, behind) = (cluster.leader, (cluster.leader + 1) % SERVERS as usize);

@@ -53,9 +53,9 @@ pub(crate) fn with_defaults(mut kept: IgnoredSettings) -> IgnoredSettings {
                         .iter()
                         .any(|(of, default)| *of == name && matches!(default, DefaultValue::Seconds(_)))
             };
-            let given = members.iter().filter(|(name, value)| !is_unset(name, value));
-            let given = given.map(|(name, value)| (name.to_owned(), value.clone()));
-            let all: IgnoredSettings = filled.chain(given).collect();
+            let explicit = members.iter().filter(|(name, value)| !is_unset(name, value));
+            let explicit = explicit.map(|(name, value)| (name.to_owned(), value.clone()));
+            let all: IgnoredSettings = filled.chain(explicit).collect();
             *members = all.into_iter().collect();
         }
     }

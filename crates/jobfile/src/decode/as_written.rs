@@ -9,7 +9,7 @@ const OPERAND_DEFAULT: &str = "=";
 
 /// The job of a block that was read without a mistake.
 pub(super) fn job(body: &Body<'_>) -> Json {
-    let mut job = given(body);
+    let mut job = as_json(body);
     let id = job.get("ID").cloned().unwrap_or_default();
     job.entry("Name").or_insert(id);
     if let Some(Json::Object(periodic)) = job.get_mut("Periodic") {
@@ -17,7 +17,7 @@ pub(super) fn job(body: &Body<'_>) -> Json {
     }
     let mut groups: Vec<Json> = body.again("task").iter().map(|task| alone_in_group(task, body)).collect();
     for group in body.again("group") {
-        let mut object = given(&group);
+        let mut object = as_json(&group);
         let tasks = group.again("task").iter().map(|task| self::task(task, &[&group, body])).collect();
         object.insert("Tasks".to_owned(), tasks);
         groups.push(object.into());
@@ -33,7 +33,7 @@ fn alone_in_group(task: &Body<'_>, job: &Body<'_>) -> Json {
     json!({ "Name": task.label(), "Tasks": [self::task(task, &[job])] })
 }
 
-fn given(body: &Body<'_>) -> Map<String, Json> {
+fn as_json(body: &Body<'_>) -> Map<String, Json> {
     match setting(&body.as_given()) {
         Json::Object(members) => members,
         _ => Map::new(),
@@ -42,15 +42,15 @@ fn given(body: &Body<'_>) -> Map<String, Json> {
 
 /// A task, with what it has of the blocks around it, the nearest first.
 fn task(body: &Body<'_>, context: &[&Body<'_>]) -> Json {
-    let mut task = given(body);
-    let vault = || context.iter().find_map(|outer| outer.again("vault").first().map(given));
+    let mut task = as_json(body);
+    let vault = || context.iter().find_map(|outer| outer.again("vault").first().map(as_json));
     if let Some(vault) = task.get("Vault").and_then(Json::as_object).cloned().or_else(vault) {
         let filled = [("Env", json!(true)), ("DisableFile", json!(false)), ("ChangeMode", json!("restart"))];
         task.insert("Vault".to_owned(), with_defaults(vault, filled).into());
     }
     let outer = context.iter().flat_map(|outer| outer.again("secret"));
     let secrets: Vec<Json> =
-        body.again("secret").iter().chain(&outer.collect::<Vec<_>>()).map(|s| given(s).into()).collect();
+        body.again("secret").iter().chain(&outer.collect::<Vec<_>>()).map(|s| as_json(s).into()).collect();
     if !secrets.is_empty() {
         task.insert("Secrets".to_owned(), secrets.into());
     }
@@ -67,11 +67,11 @@ fn task(body: &Body<'_>, context: &[&Body<'_>]) -> Json {
 }
 
 fn with_defaults<'d>(
-    given: Map<String, Json>,
+    explicit: Map<String, Json>,
     filled: impl IntoIterator<Item = (&'d str, Json)>,
 ) -> Map<String, Json> {
     let filled = filled.into_iter().map(|(name, value)| (name.to_owned(), value));
-    filled.chain(given).collect()
+    filled.chain(explicit).collect()
 }
 
 /// The identity without a name stands apart.
@@ -112,13 +112,13 @@ mod tests {
 
     use crate::{Inputs, parse_hcl_as_given};
 
-    fn given(source: &str) -> serde_json::Value {
+    fn as_json(source: &str) -> serde_json::Value {
         parse_hcl_as_given(source, "test", &Inputs::default()).expect("it is a job").0
     }
 
     #[test]
-    fn what_is_not_said_is_not_there() {
-        let job = given("job \"j\" {\n group \"g\" {\n task \"t\" { driver = \"mock\" }\n }\n}");
+    fn what_is_not_set_is_absent() {
+        let job = as_json("job \"j\" {\n group \"g\" {\n task \"t\" { driver = \"mock\" }\n }\n}");
         let task = json!({ "Name": "t", "Driver": "mock" });
         let groups = json!([{ "Name": "g", "Tasks": [task] }]);
         assert_eq!(job, json!({ "ID": "j", "Name": "j", "TaskGroups": groups }));
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn what_stands_further_out_is_moved_in() {
-        let job = given(
+        let job = as_json(
             "job \"j\" {\n id = \"other\"\n vault { role = \"r\" }\n constraint {\n attribute = \"${attr.a}\"\n value = \"1\"\n}\n \
              task \"t\" {\n driver = \"mock\"\n identity { env = true }\n scaling \"cpu\" { max = 9 }\n}\n}",
         );

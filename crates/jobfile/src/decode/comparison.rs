@@ -14,10 +14,10 @@ pub(super) fn short_form<'f>(
     body: &Body<'_>,
     forms: impl Iterator<Item = &'f str>,
 ) -> Option<(&'f str, String)> {
-    let mut given = forms.filter_map(|form| Some((form, body.text(form)?)));
-    let first = given.next()?;
+    let mut operands = forms.filter_map(|form| Some((form, body.text(form)?)));
+    let first = operands.next()?;
     let (what, form) = (body.what(), first.0);
-    if let Some((second, _)) = given.next() {
+    if let Some((second, _)) = operands.next() {
         body.report.error(body.at(second), format!("{what} has both `{form}` and `{second}`"));
     } else if body.has("operator") {
         body.report.error(body.at("operator"), format!("{what} has both `{form}` and an operator"));

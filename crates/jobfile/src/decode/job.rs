@@ -155,10 +155,10 @@ fn payload(body: &Body<'_>) -> Vec<u8> {
 
 fn check_launches(body: &Body<'_>, job: &Job) {
     let batch = job.job_type.runs_to_completion();
-    for (name, given) in
+    for (name, is_set) in
         [("periodic", job.periodic.is_some()), ("parameterized", job.parameterized.is_some())]
     {
-        if given && !batch {
+        if is_set && !batch {
             let message = format!("a {} job cannot be {name}", job.job_type.as_str());
             let help = "only jobs that end can be run again and again: write `type = \"batch\"`";
             body.report.error_with_help(body.at(name), message, help);

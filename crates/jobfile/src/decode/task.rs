@@ -265,9 +265,9 @@ fn is_real_time_signal(signal: &str) -> bool {
 pub(crate) fn check_signal(body: &Body<'_>, name: &str, signal: &str) {
     if !signal.is_empty() && !SIGNALS.contains(&signal) && !is_real_time_signal(signal) {
         let full = format!("SIG{}", signal.trim_start_matches("SIG"));
-        let meant = nearest(&full, SIGNALS.iter().copied()).unwrap_or("SIGTERM");
+        let suggestion = nearest(&full, SIGNALS.iter().copied()).unwrap_or("SIGTERM");
         let message = format!("{} is not a signal", quoted(signal));
-        body.report.error_with_help(body.at(name), message, format!("did you mean `{meant}`?"));
+        body.report.error_with_help(body.at(name), message, format!("did you mean `{suggestion}`?"));
     }
 }
 

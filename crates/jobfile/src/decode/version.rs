@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_told_from_other_text() {
+    fn versions_are_distinguished_from_other_text() {
         for text in ["1", ">= 1.2", "~> 1.2.3, != 1.2.9", "v2.0.0-rc.1+b7", "<3.10.0-957.el7", "= 1.2.3.4"] {
             assert!(is_range(text), "{text}");
         }

@@ -30,14 +30,16 @@ impl Excerpt {
         let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = source[start..].find('\n').map_or(source.len(), |at| start + at);
         let before = source[line_start..start].chars().count();
-        let meant = source[start..end.min(line_end)].trim_end().chars().count().max(1);
-        let skipped = if before + meant > SHOWN_CHARS_MAX { before.saturating_sub(LEAD_CHARS) } else { 0 };
-        let text: String = source[line_start..line_end].trim_end().chars().skip(skipped).map(shown).collect();
+        let marked_chars = source[start..end.min(line_end)].trim_end().chars().count().max(1);
+        let skipped =
+            if before + marked_chars > SHOWN_CHARS_MAX { before.saturating_sub(LEAD_CHARS) } else { 0 };
+        let text: String =
+            source[line_start..line_end].trim_end().chars().skip(skipped).map(printable_char).collect();
         Self {
             line: source[..line_start].matches('\n').count() + 1,
             column: before + 1,
             text: text.chars().take(SHOWN_CHARS_MAX).collect(),
-            caret: before - skipped..(before - skipped + meant).min(SHOWN_CHARS_MAX + 1),
+            caret: before - skipped..(before - skipped + marked_chars).min(SHOWN_CHARS_MAX + 1),
         }
     }
 
@@ -51,7 +53,7 @@ impl Excerpt {
 }
 
 /// One column for each character, so that the carets stay below what they mean.
-fn shown(c: char) -> char {
+fn printable_char(c: char) -> char {
     if c == '\t' { ' ' } else { printable(c) }
 }
 

@@ -175,12 +175,12 @@ fn rows(driver: &str, above: &str, settings: &[Setting], page: &mut String) {
     for Setting { name, setting_type: of, .. } in
         settings.iter().filter(|setting| setting.support == Support::Supported)
     {
-        let shown = format!("{above}{name}");
-        let (default, means) = meaning(&format!("{driver}.{shown}"));
-        let _ = writeln!(page, "| `{shown}` | {} | {default} | {means} |", setting_type(*of));
+        let path = format!("{above}{name}");
+        let (default, means) = meaning(&format!("{driver}.{path}"));
+        let _ = writeln!(page, "| `{path}` | {} | {default} | {means} |", setting_type(*of));
         // A list of the same blocks has been documented already.
         if let (SettingType::Blocks(parts), false) = (of, *name == "mounts") {
-            rows(driver, &format!("{shown}."), parts, page);
+            rows(driver, &format!("{path}."), parts, page);
         }
     }
 }

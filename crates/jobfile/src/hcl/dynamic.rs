@@ -32,8 +32,8 @@ pub(super) fn expand<'s>(
     scope: Scope<'_>,
     entries: &mut Vec<Entry<'s>>,
 ) {
-    let made = read(block).and_then(|dynamic| dynamic.expand(evaluator, scope, entries));
-    made.unwrap_or_else(|error| error.report(evaluator.report));
+    let result = read(block).and_then(|dynamic| dynamic.expand(evaluator, scope, entries));
+    result.unwrap_or_else(|error| error.report(evaluator.report));
 }
 
 fn read<'i, 's>(block: &'i Block<'s>) -> EvalResult<DynamicBlock<'i, 's>> {

@@ -151,13 +151,13 @@ fn unknown(name: &str, span: Span) -> EvalError {
 
 fn wrong_count(function: &Function, found: usize) -> String {
     let (min, max) = (*function.arity.start(), *function.arity.end());
-    let wanted = match (min, max) {
+    let expected = match (min, max) {
         (1, 1) => "1 argument".to_owned(),
         (_, usize::MAX) => format!("{min} arguments or more"),
         _ if min == max => format!("{min} arguments"),
         _ => format!("{min} to {max} arguments"),
     };
-    format!("{} takes {wanted}, found {found}", quoted(function.name))
+    format!("{} takes {expected}, found {found}", quoted(function.name))
 }
 
 /// What a function is given.

@@ -126,17 +126,17 @@ fn set(locals: &mut Locals<'_, '_>, name: &str, state: State) {
 
 /// Locals that need each other have no values.
 fn report_cycle(evaluator: &Evaluator<'_>, locals: &mut Locals<'_, '_>, stack: &[&str], open: &str) {
-    let begun: Vec<&str> = stack
+    let cycle: Vec<&str> = stack
         .iter()
         .copied()
         .filter(|name| locals.get(name).is_some_and(|local| matches!(local.state, State::Begun)))
         .skip_while(|name| *name != open)
         .collect();
     let span = locals.get(open).map(|local| local.span).unwrap_or_default();
-    let way = begun.iter().chain(&[open]).map(|name| format!("local.{name}")).collect::<Vec<_>>();
+    let way = cycle.iter().chain(&[open]).map(|name| format!("local.{name}")).collect::<Vec<_>>();
     let error = EvalError::at(span, format!("locals need each other: {}", way.join(" → ")));
     error.help("one of them must do without the others").report(evaluator.report);
-    for name in begun {
+    for name in cycle {
         set(locals, name, State::Done(None));
     }
 }

@@ -106,7 +106,7 @@ impl Type {
         match self {
             Self::Any => Ok(value.clone()),
             Self::Text => value.to_text().map(|text| Value::text(&*text)).ok_or_else(|| wrong("text")),
-            Self::Number => value.to_number().map(Value::number).ok_or_else(|| wrong("a number")),
+            Self::Number => value.to_exact_number().ok_or_else(|| wrong("a number")),
             Self::Bool => value.to_bool().map(Value::Bool).ok_or_else(|| wrong("true or false")),
             Self::List(of) => {
                 let items = items(value).ok_or_else(|| wrong("a list"))?;

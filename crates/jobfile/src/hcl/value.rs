@@ -113,6 +113,16 @@ impl Value {
         }
     }
 
+    /// The same as a value: whole numbers beyond 2⁵³ stay what they are.
+    pub fn to_exact_number(&self) -> Option<Self> {
+        let whole = match self {
+            Self::Int(whole) => Some(*whole),
+            Self::Text(text) => text.parse().ok(),
+            _ => None,
+        };
+        whole.map(Self::Int).or_else(|| self.to_number().map(Self::number))
+    }
+
     fn as_number(&self) -> Option<f64> {
         match self {
             Self::Int(value) => Some(*value as f64),

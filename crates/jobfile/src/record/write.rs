@@ -83,7 +83,7 @@ impl Fields for Writer {
     }
 
     fn word<T: Copy + PartialEq>(&mut self, name: &'static str, field: &mut T, words: &Words<T>) {
-        let word = words.iter().find(|(_, meant)| meant == field).map_or("", |(word, _)| word);
+        let word = words.iter().find(|(_, value)| value == field).map_or("", |(word, _)| word);
         self.put(name, word);
     }
 

@@ -98,10 +98,14 @@ impl<'t> Body<'t> {
         }
         let span = labels.iter().fold(entry.key.span, |span, label| span.to(label.span));
         let body = Self { span, labels, ..Self::new(Syntax::Hcl, schema, self.report) };
-        let wanted = usize::from(schema.label.is_some());
-        if let Some(extra) = labels.get(wanted) {
-            let message =
-                format!("{} has {wanted} {}, found {}", schema.what, plural("label", wanted), labels.len());
+        let expected = usize::from(schema.label.is_some());
+        if let Some(extra) = labels.get(expected) {
+            let message = format!(
+                "{} has {expected} {}, found {}",
+                schema.what,
+                plural("label", expected),
+                labels.len()
+            );
             self.report.error_of_form(extra.span, message);
         }
         Some(match &entry.value.tree {
@@ -118,7 +122,7 @@ impl<'t> Body<'t> {
                 None if self.is_label(entry) => self.label_entry = Some(entry),
                 None => {
                     unknown::report(&self, entry);
-                    self.misspelt.extend(unknown::meant(&self, entry));
+                    self.misspelt.extend(unknown::intended_field(&self, entry));
                 }
             }
         }
@@ -285,8 +289,8 @@ impl<'t> Body<'t> {
                 entries.iter().filter_map(|entry| self.of_member(entry, &path, schema)).collect()
             }
             (EntryKind::Attribute, other, shape) => {
-                let wanted = if matches!(shape, Shape::Blocks(_)) { "a list" } else { "an object" };
-                let message = format!("expected {wanted} of objects, found {}", other.kind());
+                let expected = if matches!(shape, Shape::Blocks(_)) { "a list" } else { "an object" };
+                let message = format!("expected {expected} of objects, found {}", other.kind());
                 self.report.error_of_form(self.at(field.name()), message);
                 Vec::new()
             }

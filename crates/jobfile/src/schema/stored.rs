@@ -43,8 +43,8 @@ impl Body<'_> {
     /// The named fields, in as far as they say anything: what JSON has for a setting that is not given says nothing.
     pub fn kept(&self, names: &[&str]) -> IgnoredSettings {
         let fields = names.iter().filter(|name| self.has(name)).filter_map(|name| self.field(name));
-        let given = |field: &Field| self.stored_value(field).filter(|value| *value != field.unset());
-        fields.filter_map(|field| Some((field.json.to_owned(), given(field)?))).collect()
+        let stored = |field: &Field| self.stored_value(field).filter(|value| *value != field.unset());
+        fields.filter_map(|field| Some((field.json.to_owned(), stored(field)?))).collect()
     }
 
     /// Every field that is given, and the label, whatever is acted upon.
@@ -57,22 +57,22 @@ impl Body<'_> {
         let (named, short): (Vec<&Field>, Vec<&Field>) =
             self.schema.fields.iter().partition(|field| !field.json.is_empty());
         let named = named.into_iter();
-        let mut kept: IgnoredSettings =
+        let mut settings: IgnoredSettings =
             named.filter_map(|field| Some((field.json.to_owned(), self.stored_value(field)?))).collect();
-        kept.extend(short.into_iter().flat_map(|field| self.stored_short_form(field)));
+        settings.extend(short.into_iter().flat_map(|field| self.stored_short_form(field)));
         if let (Some(key), Some(label)) = (self.schema.label, self.label()) {
             // A job's `id` counts for more than its label.
-            kept.entry(key.to_owned()).or_insert(Value::String(label));
+            settings.entry(key.to_owned()).or_insert(Value::String(label));
         }
-        kept
+        settings
     }
 
     /// What HCL alone has a name for, in the members that JSON has for it: the ports of a network are two lists there, and a
     /// short form of a comparison is its operator and a side.
     fn stored_short_form(&self, field: &Field) -> Vec<(String, Value)> {
         let members = |members: Vec<(&str, Option<Value>)>| -> Vec<(String, Value)> {
-            let given = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-            given.collect()
+            let present = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+            present.collect()
         };
         if field.hcl != "port" && field.shape.schema().is_some() {
             // It stands in for blocks elsewhere.

@@ -155,7 +155,7 @@ mod tests {
     }
 
     /// The settings that a document gives, in as far as they say anything.
-    fn given(json: &Json, schema: &'static Schema, seen: &mut Seen) {
+    fn collect_set(json: &Json, schema: &'static Schema, seen: &mut Seen) {
         for field in schema.fields {
             let value = &json[field.json];
             if value.is_null() {
@@ -163,12 +163,12 @@ mod tests {
             }
             seen.insert((schema.what, field.json));
             match (field.shape, value) {
-                (Shape::Block(below), value) => given(value, below, seen),
+                (Shape::Block(below), value) => collect_set(value, below, seen),
                 (Shape::Blocks(below), Json::Array(items)) => {
-                    items.iter().for_each(|item| given(item, below, seen))
+                    items.iter().for_each(|item| collect_set(item, below, seen))
                 }
                 (Shape::Labelled(below), Json::Object(members)) => {
-                    members.values().for_each(|member| given(member, below, seen));
+                    members.values().for_each(|member| collect_set(member, below, seen));
                 }
                 _ => {}
             }
@@ -183,7 +183,7 @@ mod tests {
         for file in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
             if file.to_string_lossy().ends_with(".expected.json") {
                 let text = fs::read_to_string(file).expect("a file");
-                given(&serde_json::from_str(&text).expect("JSON"), &JOB, &mut found);
+                collect_set(&serde_json::from_str(&text).expect("JSON"), &JOB, &mut found);
             }
         }
         let known = [RENAMED, REFUSED].concat();

@@ -29,7 +29,7 @@ pub(super) fn report(body: &Body<'_>, entry: &Entry<'_>) {
 
 /// The field that an unknown entry of HCL seems to mean, by its position in the table. In JSON such a key is left out, and what it
 /// may mean is missing.
-pub(super) fn meant(body: &Body<'_>, entry: &Entry<'_>) -> Option<usize> {
+pub(super) fn intended_field(body: &Body<'_>, entry: &Entry<'_>) -> Option<usize> {
     let key = &*entry.key.text;
     if body.syntax == Syntax::Json || belongs_elsewhere(body, key).is_some() {
         return None;

@@ -136,7 +136,7 @@ impl<'s, 'r> Cursor<'s, 'r> {
     }
 
     /// The word that begins here, as much of it as a message shows, or the sign.
-    fn shown(&self) -> &'s str {
+    fn next_word(&self) -> &'s str {
         let rest = self.rest();
         let is_end = |(at, (_, c)): &(usize, (usize, char))| *at >= WORD_CHARS || !is_inside_word(*c);
         let end = rest.char_indices().enumerate().find(is_end).map_or(rest.len(), |(_, (end, _))| end);
@@ -149,9 +149,9 @@ impl<'s, 'r> Cursor<'s, 'r> {
         let found = match self.peek() {
             None => "the end of the file".to_owned(),
             Some('\n') => "the end of the line".to_owned(),
-            Some(_) => crate::diagnostic::quoted(self.shown()),
+            Some(_) => crate::diagnostic::quoted(self.next_word()),
         };
-        let length = self.shown().len();
+        let length = self.next_word().len();
         SyntaxError::at(Span::new(self.at, self.at + length), format!("expected {wanted}, found {found}"))
     }
 }

@@ -37,12 +37,16 @@ impl<'s> Cursor<'s, '_> {
         self.template(pieces)
     }
 
-    /// Steps over the closing word, if this line holds nothing else before it.
+    /// Steps over the closing word, if this line holds nothing else but what closes the expression around it: text may begin with
+    /// that word too.
     fn heredoc_ends(&mut self, end: &str) -> bool {
         let start = self.at;
         let line = self.rest().trim_start_matches([' ', '\t']);
         self.at = self.source.len() - line.len();
-        let ends = self.word() == end;
+        let ends = self.word() == end && {
+            let behind = self.rest().lines().next().unwrap_or_default();
+            behind.trim().chars().all(|c| matches!(c, ')' | ']' | '}' | ','))
+        };
         if !ends {
             self.at = start;
         }

@@ -139,7 +139,7 @@ fn check() -> impl Strategy<Value = Check> {
     (first, second).prop_map(|((name, kind, interval, timeout, path, command, header), second)| {
         let (body, args, success_before_passing, failures_before_critical, check_restart, expose) = second;
         // What JSON holds for a setting that is not given is not kept.
-        let kept = expose.then(|| ("Expose".to_owned(), Value::Bool(true))).into_iter().collect();
+        let settings = expose.then(|| ("Expose".to_owned(), Value::Bool(true))).into_iter().collect();
         Check {
             name,
             kind,
@@ -153,7 +153,7 @@ fn check() -> impl Strategy<Value = Check> {
             success_before_passing,
             failures_before_critical,
             check_restart,
-            kept,
+            kept: settings,
             ..Check::default()
         }
     })
@@ -301,7 +301,7 @@ pub fn scaling(kind: &'static str, count: u32) -> impl Strategy<Value = Scaling>
 }
 
 /// Settings that are only kept, of a task.
-pub fn kept() -> impl Strategy<Value = IgnoredSettings> {
+pub fn ignored_settings() -> impl Strategy<Value = IgnoredSettings> {
     let vault = (filled(), any::<bool>()).prop_map(|(role, env)| {
         let text = |text: &str| Value::String(text.to_owned());
         let members = [

@@ -147,7 +147,7 @@ fn task() -> impl Strategy<Value = Task> {
         vec(blocks::service(), 0..2),
         btree_map(name(), blocks::identity(), 0..3),
         vec(blocks::scaling("vertical_cpu", 100), 0..2),
-        (blocks::kept(), btree_map("[a-zA-Z0-9_]{1,12}", blocks::secret(), 0..3)),
+        (blocks::ignored_settings(), btree_map("[a-zA-Z0-9_]{1,12}", blocks::secret(), 0..3)),
         text().prop_filter("it leads out", |file| file.split('/').all(|part| part != "..")),
     );
     (first, second, third).prop_map(|((driver, config, user, env, constraints, resources), rest, more)| {

@@ -1,4 +1,4 @@
-//! What is garbage-collected.
+//! The command that garbage-collects.
 
 use minicbor::{Decode, Encode};
 

@@ -1,5 +1,4 @@
-//! Commands and entries that are encoded once: whoever cuts entries by their size knows it to the byte, and what it
-//! measured is what is written.
+//! Commands and entries that are encoded once, so that entries are cut by their real size in bytes.
 
 use minicbor::{Decoder, Encoder};
 
@@ -10,7 +9,8 @@ use crate::{
     time::Timestamp,
 };
 
-/// Most bytes of an entry besides its commands: the version, and the heads of its fields.
+/// Most bytes of an entry besides its commands: the version, the head of the array of fields, index, time, and the head of the
+/// array of commands.
 pub const ENTRY_HEAD_BYTES_MAX: usize = 1 + 1 + 9 + 9 + 9;
 
 /// Commands of one entry beside their bytes. They are encoded where they are made, on whatever thread that is.

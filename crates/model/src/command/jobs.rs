@@ -49,7 +49,7 @@ pub struct DeregisterJob {
     /// The job.
     #[n(0)]
     pub job: JobKey,
-    /// Forget it as soon as its allocations have ended.
+    /// Remove it as soon as its allocations have ended.
     #[n(1)]
     pub purge: bool,
     /// The evaluation's id.
@@ -57,7 +57,7 @@ pub struct DeregisterJob {
     pub eval: EvalId,
 }
 
-/// A group of a job that wants another number of allocations.
+/// A change of a group's count, or a message about one.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct ScaleJob {
     /// The job.

@@ -18,7 +18,7 @@ pub struct DrainNode {
     /// Without a drain: whether new work may come again.
     #[n(2)]
     pub eligible: bool,
-    /// What is said of it.
+    /// The operator's own labels of the drain.
     #[n(3)]
     pub meta: BTreeMap<String, String>,
 }

@@ -1,4 +1,4 @@
-//! What planners decided, as it is written.
+//! Plans as they are written to the log.
 
 use minicbor::{Decode, Encode};
 
@@ -26,10 +26,10 @@ pub struct PlanRecord {
     /// The state on which it was planned.
     #[n(3)]
     pub snapshot_index: Index,
-    /// Allocations to be.
+    /// Allocations to place.
     #[n(4)]
     pub placements: Vec<Placement>,
-    /// Allocations to end.
+    /// Allocations to stop.
     #[n(5)]
     pub stops: Vec<Stop>,
     /// What becomes of the evaluation; none when more of its plan is to come.
@@ -50,7 +50,7 @@ pub struct EvalOutcome {
     /// A terminal status; or blocked, of one that waited for capacity and goes on waiting for what is left.
     #[n(0)]
     pub status: EvalStatus,
-    /// In words, what it is.
+    /// Why it has that status, for users.
     #[n(1)]
     pub description: String,
     /// What could not be placed, and why.

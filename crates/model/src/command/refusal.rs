@@ -102,7 +102,7 @@ pub enum Refusal {
     #[error("0 cannot be the identity of a cluster")]
     #[n(8)]
     NoClusterId,
-    /// A launch has dealt with that time, or the job is not run by the clock.
+    /// The run of that time was launched already, or the job is not periodic.
     #[error("job {0} is not due at {1}")]
     #[n(9)]
     NotDue(#[n(0)] JobKey, #[n(1)] Timestamp),

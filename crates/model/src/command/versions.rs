@@ -1,10 +1,10 @@
-//! Commands about versions of jobs that are there.
+//! Commands that concern existing versions of jobs: which are stable, and their tags.
 
 use minicbor::{Decode, Encode};
 
 use crate::ids::JobKey;
 
-/// Somebody says whether a version of a job has proved itself: what a failed deployment goes back to.
+/// Marks a version of a job as stable or not: a failed deployment goes back to a stable one.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct SetJobStable {
     /// The job.
@@ -38,7 +38,7 @@ pub struct NewTag {
     /// The number of the version.
     #[n(0)]
     pub version: u64,
-    /// In words, what it is.
+    /// Why the version is tagged, in the user's words.
     #[n(1)]
     pub description: String,
 }

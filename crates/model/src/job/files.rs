@@ -6,7 +6,7 @@ use minicbor::{Decode, Encode};
 
 use super::{IgnoredSettings, seconds};
 
-/// What is downloaded before the task starts.
+/// Something that is downloaded before the task starts.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Artifact {
     /// The URL to download from.
@@ -18,10 +18,10 @@ pub struct Artifact {
     /// `any`, `file` or `dir`: what the source is.
     #[n(2)]
     pub mode: String,
-    /// What the downloader understands, as `checksum`.
+    /// Options of the downloader, as `checksum`.
     #[n(3)]
     pub options: BTreeMap<String, String>,
-    /// Lines of the request's head.
+    /// Headers of the request.
     #[n(4)]
     pub headers: BTreeMap<String, String>,
     /// Accept any TLS certificate of the source.
@@ -46,7 +46,7 @@ impl Default for Artifact {
     }
 }
 
-/// What the task feels of a file that was rendered again.
+/// What happens to the task when a file has been rendered again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
 #[cbor(index_only)]
 pub enum ChangeMode {
@@ -54,10 +54,10 @@ pub enum ChangeMode {
     #[default]
     #[n(0)]
     Restart,
-    /// Nothing.
+    /// Nothing happens to it.
     #[n(1)]
     Noop,
-    /// It is sent a signal.
+    /// A signal is sent to it.
     #[n(2)]
     Signal,
     /// A command is run in it.
@@ -77,7 +77,7 @@ pub struct Template {
     /// The template; empty when a file holds it.
     #[n(2)]
     pub data: String,
-    /// When the file was rendered again.
+    /// What happens to the task when the file has been rendered again.
     #[n(3)]
     pub change_mode: ChangeMode,
     /// The signal of [`ChangeMode::Signal`].
@@ -89,7 +89,7 @@ pub struct Template {
     /// Render it at the start only.
     #[n(6)]
     pub once: bool,
-    /// A change waits up to that long, at random, so that not all tasks restart together.
+    /// What happens to the task waits for a random time up to this, so that not all tasks restart together.
     #[n(7)]
     #[cbor(with = "crate::codec::duration")]
     pub splay: Duration,
@@ -149,11 +149,11 @@ impl Default for Template {
 /// How long changes of a template are collected before it is rendered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Wait {
-    /// After the last change.
+    /// It is rendered once nothing has changed for this long.
     #[n(0)]
     #[cbor(with = "crate::codec::duration")]
     pub min: Duration,
-    /// After the first change.
+    /// It is rendered this long after the first change at the latest.
     #[n(1)]
     #[cbor(with = "crate::codec::duration")]
     pub max: Duration,
@@ -168,14 +168,14 @@ pub struct ChangeScript {
     /// Arguments of the command.
     #[n(1)]
     pub args: Vec<String>,
-    /// It is ended after that.
+    /// It is killed after this long.
     #[n(2)]
     #[cbor(with = "crate::codec::duration")]
     pub timeout: Duration,
-    /// The task fails with it.
+    /// The task fails when the command does.
     #[n(3)]
     pub fail_on_error: bool,
-    /// Also when the file is rendered for the first time.
+    /// Run it also when the file is rendered for the first time.
     #[n(4)]
     pub run_on_first_render: bool,
 }

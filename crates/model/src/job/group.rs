@@ -1,4 +1,4 @@
-//! A group: tasks that always run together on one node, and how many such sets are wanted.
+//! A group: tasks that always run together on one node, and how many such allocations there are to be.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -22,7 +22,7 @@ pub struct Group {
     /// Unique in its job.
     #[n(0)]
     pub name: String,
-    /// Allocations wanted; 0 to [`super::GROUP_COUNT_MAX`].
+    /// Desired allocations; 0 to [`super::GROUP_COUNT_MAX`].
     #[n(1)]
     pub count: u32,
     /// In addition to the job's.
@@ -37,7 +37,7 @@ pub struct Group {
     /// What happens once restarts are exhausted.
     #[n(5)]
     pub reschedule: ReschedulePolicy,
-    /// Capacity for logs and task directories.
+    /// Space for logs and task directories.
     #[n(6)]
     pub disk: EphemeralDisk,
     /// Its networks, at most one.
@@ -65,7 +65,7 @@ pub struct Group {
     /// What happens when its node goes silent; none for the default.
     #[n(22)]
     pub disconnect: Option<Box<Disconnect>>,
-    /// Under which names others find it.
+    /// The names under which others find it.
     #[n(23)]
     pub services: Vec<Service>,
     /// What its tasks may mount.
@@ -74,7 +74,7 @@ pub struct Group {
     /// Bounds of its count.
     #[n(25)]
     pub scaling: Option<Box<Scaling>>,
-    /// Its allocations are ended after that; none for never.
+    /// Its allocations are stopped after this long; none for never.
     #[n(26)]
     #[cbor(with = "crate::codec::duration_option")]
     pub max_run_duration: Option<Duration>,
@@ -89,7 +89,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// One of a group without tasks, with the defaults of job files.
+    /// A group of one allocation without tasks, with the defaults of job files.
     pub fn new(name: impl Into<String>, job_type: JobType) -> Self {
         Self {
             name: name.into(),
@@ -144,10 +144,19 @@ impl Group {
         self.on_disconnect().stops_after() == other.on_disconnect().stops_after()
     }
 
-    /// How long its tasks may take to end once they are asked to.
+    /// How long its tasks may take to end once they are asked to, but for what runs after them.
     pub fn ending_max(&self) -> Duration {
-        let tasks = self.tasks.iter().map(|task| task.shutdown_delay.saturating_add(task.kill_timeout));
-        tasks.max().unwrap_or_default().saturating_add(self.shutdown_delay)
+        // Agents end the leader first and sidecars last, each once those before have ended: their times add up.
+        let stage = |task: &Task| match task.lifecycle {
+            Some(lifecycle) if lifecycle.is_sidecar() => 2,
+            _ => usize::from(!task.leader),
+        };
+        let mut stages = [Duration::ZERO; 3];
+        for task in &self.tasks {
+            let longest = &mut stages[stage(task)];
+            *longest = task.shutdown_delay.saturating_add(task.kill_timeout).max(*longest);
+        }
+        stages.into_iter().fold(self.shutdown_delay, Duration::saturating_add)
     }
 
     /// Whether some of its tasks never run at the same time.
@@ -225,7 +234,7 @@ pub struct Network {
     /// The name that its tasks see as their host's; empty for the node's.
     #[n(2)]
     pub hostname: String,
-    /// `DNS`, `CNI`, and what a node's own network would say.
+    /// `DNS`, `CNI`, and settings that Nomad keeps here for networks of nodes.
     #[n(3)]
     pub kept: IgnoredSettings,
 }
@@ -279,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_that_take_turns_need_the_room_of_the_largest_turn() {
+    fn tasks_that_take_turns_need_the_capacity_of_the_largest_turn() {
         let (init, proxy) = (Some((Hook::Prestart, false)), Some((Hook::Prestart, true)));
         let (hello, bye) = (Some((Hook::Poststart, false)), Some((Hook::Poststop, false)));
         let memory = |tasks: &[(Option<(Hook, bool)>, u32)]| group(tasks).resources().memory_mb;
@@ -294,6 +303,24 @@ mod tests {
     }
 
     #[test]
+    fn the_times_of_tasks_that_end_one_after_the_other_add_up() {
+        let sidecar = Some((Hook::Prestart, true));
+        let mut group = group(&[(None, 1), (None, 1), (None, 1), (sidecar, 1)]);
+        for (task, kill_timeout) in group.tasks.iter_mut().zip([20, 5, 30, 7]) {
+            task.kill_timeout = Duration::from_secs(kill_timeout);
+        }
+        group.tasks[1].shutdown_delay = Duration::from_secs(40);
+        group.shutdown_delay = Duration::from_secs(3);
+        assert_eq!(
+            group.ending_max(),
+            Duration::from_secs(3 + 45 + 7),
+            "main tasks together, then the sidecar"
+        );
+        group.tasks[2].leader = true;
+        assert_eq!(group.ending_max(), Duration::from_secs(3 + 30 + 45 + 7), "the leader before them");
+    }
+
+    #[test]
     fn what_older_servers_do_not_know_of_a_port_takes_no_byte_unless_it_is_said() {
         let written = |port: &Port| minicbor::to_vec(port).expect("it fits");
         let read = |bytes: &[u8]| minicbor::decode::<Port>(bytes).expect("it was written");
@@ -305,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_registered_before_holds_room_for_all_at_once() {
+    fn what_was_registered_before_holds_capacity_for_all_at_once() {
         let new = group(&[(Some((Hook::Prestart, false)), 300), (None, 400)]);
         let old = Group { shares_resources: false, ..new };
         assert_eq!(old.resources().memory_mb, 700);

@@ -1,4 +1,4 @@
-//! Who a task can say it is: tokens that servers sign, and the task shows to others.
+//! Identities of tasks: tokens that servers sign and that a task presents to others.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ pub const IDENTITY_AUDIENCE: &str = "nomadproject.io";
 pub const IDENTITIES_MAX: usize = 16;
 /// Longest name of an identity, in bytes.
 pub const IDENTITY_NAME_MAX: usize = 128;
-/// Those that one token is meant for.
+/// Audiences that one token may have.
 pub const IDENTITY_AUDIENCES_MAX: usize = 16;
-/// Longest name of one of these, in bytes.
+/// Longest name of an audience, in bytes.
 pub const IDENTITY_AUDIENCE_BYTES_MAX: usize = 256;
 /// Longest path of a token's file below the directory of secrets, in bytes.
 pub const IDENTITY_PATH_BYTES_MAX: usize = 256;
 /// Shortest life of a token that a job can ask for.
 pub const IDENTITY_TTL_MIN: Duration = seconds(5);
-/// Longest life of a token: for as long a key is known that signs no more.
+/// Longest life of a token: a key that signs no more is kept for that long, to verify what it signed.
 pub const IDENTITY_TTL_MAX: Duration = seconds(24 * 60 * 60);
 /// The life of a token where the job says nothing.
 const IDENTITY_TTL: Duration = seconds(60 * 60);

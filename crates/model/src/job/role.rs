@@ -1,4 +1,4 @@
-//! What a task is within its group: when it runs, how many of it there may be.
+//! When a task of a group runs, and within which bounds a group or task may be scaled.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a newer version of a job means for what runs.
+//! What a newer version of a job means for allocations of an older one: nothing, an update in place, or a replacement.
 
 use super::{Group, Job, Network, Port, Task};
 use crate::constraint::{Constraint, Operator};

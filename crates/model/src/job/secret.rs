@@ -1,4 +1,4 @@
-//! What of variables a task is given when it starts.
+//! Secrets: variables whose items a task is given when it starts.
 
 use std::collections::BTreeMap;
 

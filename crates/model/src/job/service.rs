@@ -10,7 +10,7 @@ use crate::value::Value;
 /// A name under which others find a port of the group.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct Service {
-    /// What others look for.
+    /// The name that others look for.
     #[n(0)]
     pub name: String,
     /// Who registers it: `nomad` for the cluster itself, or `consul`.
@@ -25,7 +25,7 @@ pub struct Service {
     /// In place of `tags` while the allocation is a canary.
     #[n(4)]
     pub canary_tags: Vec<String>,
-    /// Tags to find the service by.
+    /// The owner's own labels of the service.
     #[n(5)]
     pub meta: BTreeMap<String, String>,
     /// In place of `meta` while the allocation is a canary.
@@ -43,7 +43,7 @@ pub struct Service {
     /// `require_healthy`, `ignore_warnings` or `ignore`: what deployments wait for.
     #[n(10)]
     pub on_update: String,
-    /// Whether it is well.
+    /// How its health is checked.
     #[n(11)]
     pub checks: Vec<Check>,
     /// The default of its checks.

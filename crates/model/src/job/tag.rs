@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 pub const JOB_TAGS_MAX: usize = 64;
 /// Bytes of a tag's name.
 pub const TAG_NAME_BYTES_MAX: usize = 128;
-/// Bytes of what is said of a tag.
+/// Bytes of a tag's description.
 pub const TAG_DESCRIPTION_BYTES_MAX: usize = 4 << 10;
 
 /// The name of a version, by which users find it again.
@@ -17,7 +17,7 @@ pub struct VersionTag {
     /// Unique among the versions of the job.
     #[n(0)]
     pub name: String,
-    /// In words, what it is.
+    /// Why the version is tagged, in the user's words.
     #[n(1)]
     pub description: String,
     /// When the version got it.

@@ -36,16 +36,16 @@ pub struct Task {
     /// In addition to the group's.
     #[n(5)]
     pub constraints: Vec<Constraint>,
-    /// What it holds.
+    /// The resources that it is given.
     #[n(6)]
     pub resources: TaskResources,
-    /// When it ends by itself.
+    /// What happens when it ends by itself.
     #[n(7)]
     pub restart: RestartPolicy,
     /// The owner's own labels.
     #[n(8)]
     pub meta: BTreeMap<String, String>,
-    /// Between the kill signal and SIGKILL.
+    /// Time between the kill signal and SIGKILL.
     #[n(9)]
     #[cbor(with = "crate::codec::duration")]
     pub kill_timeout: Duration,
@@ -58,7 +58,7 @@ pub struct Task {
     /// When it ends, the group's other tasks are stopped.
     #[n(12)]
     pub leader: bool,
-    /// Waited before the kill signal.
+    /// Time between the request to end it and the kill signal.
     #[n(13)]
     #[cbor(with = "crate::codec::duration")]
     pub shutdown_delay: Duration,
@@ -77,13 +77,13 @@ pub struct Task {
     /// Where it sees volumes of the group.
     #[n(23)]
     pub volume_mounts: Vec<VolumeMount>,
-    /// The file that gets what a dispatch carries, below the task's directory; empty for none.
+    /// The file that gets the payload of a dispatch, below the task's directory; empty for none.
     #[n(24)]
     pub dispatch_payload: String,
-    /// Under which names others find it.
+    /// The names under which others find it.
     #[n(25)]
     pub services: Vec<Service>,
-    /// Whom it can say it is.
+    /// Tokens by which it can prove who it is.
     #[n(26)]
     pub identities: Vec<Identity>,
     /// Bounds of its resources.
@@ -92,13 +92,13 @@ pub struct Task {
     /// `Vault`, `Consul`, `Actions`, `Schedule`, ...; `Secrets` of before they were given to tasks.
     #[n(28)]
     pub kept: IgnoredSettings,
-    /// What of variables it is given when it starts; not in entries before version 4.
+    /// Variables whose items it is given when it starts; not in entries before version 4.
     #[n(29)]
     #[cbor(default)]
     pub secrets: Vec<Secret>,
 }
 
-/// Between the kill signal and SIGKILL, unless the task says.
+/// Time between the kill signal and SIGKILL, unless the task says otherwise.
 const KILL_TIMEOUT: Duration = seconds(5);
 
 impl Task {
@@ -137,7 +137,7 @@ impl Task {
 /// The `memory_max` of a task that may use all that its node has; -1 in job files.
 pub const MEMORY_MAX_OF_NODE: u32 = u32::MAX;
 
-/// What one task holds.
+/// Resources of one task.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct TaskResources {
     /// MHz; 100 when not given.
@@ -188,10 +188,10 @@ pub struct LogConfig {
     /// Files kept for each of the two; 10 when not given.
     #[n(0)]
     pub max_files: u32,
-    /// MiB; 10 when not given.
+    /// MiB of one file; 10 when not given.
     #[n(1)]
     pub max_file_size_mb: u32,
-    /// Keep nothing.
+    /// Store no output.
     #[n(2)]
     pub disabled: bool,
 }

@@ -1,4 +1,4 @@
-//! How a group's allocations are exchanged for new ones: by a new version, by a drain, by a node that went silent.
+//! How a group's allocations are replaced: by a new version, by a drain, or because their node went silent.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub struct Update {
     /// Allocations replaced at the same time; 0 for all at once, without a deployment.
     #[n(1)]
     pub max_parallel: u32,
-    /// What a new allocation must show.
+    /// What makes a new allocation healthy.
     #[n(2)]
     pub health_check: HealthCheck,
     /// Healthy for that long without a break.
@@ -49,7 +49,7 @@ pub struct Update {
     /// Allocations of the new version that run beside the old ones until promoted.
     #[n(6)]
     pub canary: u32,
-    /// Back to the last stable version when the deployment fails.
+    /// Go back to the last stable version when the deployment fails.
     #[n(7)]
     pub auto_revert: bool,
     /// Promote as soon as all canaries are healthy.
@@ -79,7 +79,7 @@ pub struct Migrate {
     /// Allocations that move at the same time.
     #[n(0)]
     pub max_parallel: u32,
-    /// What a successor must show before the next one moves.
+    /// What makes a successor healthy; only then the next one moves.
     #[n(1)]
     pub health_check: HealthCheck,
     /// Healthy for that long without a break.
@@ -135,7 +135,7 @@ pub struct Disconnect {
     /// Whether they are replaced meanwhile.
     #[n(2)]
     pub replace: bool,
-    /// Once the node is back.
+    /// Which allocation stays once the node is back.
     #[n(3)]
     pub reconcile: Reconcile,
 }

@@ -254,7 +254,7 @@ impl Acl {
         was_there
     }
 
-    /// Remembers that a token was revoked. Those that would have ended by then are garbage-collected, and of too many those that were
+    /// Remembers that a token was revoked. Those that would have expired by then are dropped, and of too many those that were
     /// revoked first.
     pub(super) fn put_revoked(&mut self, revoked: RevokedToken) {
         self.drop_revoked(revoked.token);

@@ -353,8 +353,8 @@ mod tests {
                 prop_assert_eq!(map.get(AllocId(id)).map(|slot| slot.0), model.get(&id).copied());
             }
             is_alike(&map, &model)?;
-            let made = Map::of(model.iter().rev().map(|(id, slot)| (AllocId(*id), AllocSlot(*slot))));
-            is_alike(&made.expect("no id comes twice"), &model)?;
+            let rebuilt = Map::of(model.iter().rev().map(|(id, slot)| (AllocId(*id), AllocSlot(*slot))));
+            is_alike(&rebuilt.expect("no id comes twice"), &model)?;
             clones.iter().try_for_each(|(map, model)| is_alike(map, model))?;
             for (a, b, excluded) in bounds {
                 let (from, to) = (a.min(b), a.max(b));

@@ -138,16 +138,16 @@ mod tests {
         for results in [vec![], vec![result(0)], vec![result(1), result(-1)]] {
             for observed_at in [None, Some(0), Some(23), Some(24), Some(1 << 40), Some(u64::MAX)] {
                 let observed_at = observed_at.map(Timestamp);
-                let kept = TaskResults::new(&results, observed_at);
-                assert_eq!((kept.decode(), kept.is_empty()), (results.clone(), results.is_empty()));
+                let packed = TaskResults::new(&results, observed_at);
+                assert_eq!((packed.decode(), packed.is_empty()), (results.clone(), results.is_empty()));
                 assert_eq!(
-                    (kept.observed_at(), kept.is_nothing()),
-                    (observed_at, kept == TaskResults::default())
+                    (packed.observed_at(), packed.is_nothing()),
+                    (observed_at, packed == TaskResults::default())
                 );
-                let bytes = minicbor::to_vec(&kept).expect("memory takes it");
+                let bytes = minicbor::to_vec(&packed).expect("memory takes it");
                 assert_eq!(bytes, minicbor::to_vec(&results).expect("memory takes it"));
                 let read: TaskResults = minicbor::decode(&bytes).expect("it is read");
-                assert_eq!(observed_at.map_or(read.clone(), |at| read.seen(at)), kept);
+                assert_eq!(observed_at.map_or(read.clone(), |at| read.seen(at)), packed);
             }
         }
     }

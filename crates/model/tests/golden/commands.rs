@@ -31,7 +31,7 @@ use berth_model::{
     variable::{ChangeVariable, RekeyedVariable, Variable, VariableKey},
 };
 
-use super::job::{job, kept, labels, text};
+use super::job::{ignored_settings, job, labels, text};
 
 /// They change a state up to the first part of a restore.
 pub fn commands() -> Vec<Command> {
@@ -475,7 +475,7 @@ fn scaling() -> ScalingEvent {
         previous_count: 3,
         error: true,
         message: text("more"),
-        meta: kept(),
+        meta: ignored_settings(),
         eval: Some(EvalId(2)),
         at: Timestamp(600),
         index: Index(1),

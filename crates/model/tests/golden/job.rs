@@ -25,7 +25,7 @@ pub fn labels(label: &str) -> BTreeMap<String, String> {
 }
 
 /// A value of every kind.
-pub fn kept() -> IgnoredSettings {
+pub fn ignored_settings() -> IgnoredSettings {
     let map = [("inner", Value::String(text("s")))].into_iter().collect();
     let list = vec![Value::Null, Value::Bool(true), Value::Int(-7), Value::Float(0.5), Value::Map(map)];
     [(text("kept"), Value::List(list))].into()
@@ -59,7 +59,7 @@ pub fn job(id: &str) -> Job {
         update: Some(Box::new(update())),
         migrate: Some(Box::new(migrate())),
         reschedule: Some(Box::new(reschedule())),
-        kept: kept(),
+        kept: ignored_settings(),
     }
 }
 
@@ -147,7 +147,8 @@ fn group() -> Group {
         ignore_collision: true,
         to_is_host: false,
     };
-    let network = Network { mode: text("bridge"), ports: vec![port], hostname: text("web"), kept: kept() };
+    let network =
+        Network { mode: text("bridge"), ports: vec![port], hostname: text("web"), kept: ignored_settings() };
     let disconnect = Disconnect {
         lost_after: Some(seconds(30)),
         stop_on_client_after: Some(seconds(40)),
@@ -174,7 +175,7 @@ fn group() -> Group {
         volumes: vec![volume()],
         scaling: Some(Box::new(scaling())),
         max_run_duration: Some(seconds(3600)),
-        kept: kept(),
+        kept: ignored_settings(),
         shares_resources: true,
     }
 }
@@ -189,12 +190,12 @@ fn volume() -> Volume {
         per_alloc: true,
         access_mode: text("single-node-writer"),
         attachment_mode: text("file-system"),
-        kept: kept(),
+        kept: ignored_settings(),
     }
 }
 
 fn scaling() -> Scaling {
-    Scaling { kind: text("horizontal"), enabled: true, min: 1, max: 9, policy: kept() }
+    Scaling { kind: text("horizontal"), enabled: true, min: 1, max: 9, policy: ignored_settings() }
 }
 
 fn identity() -> Identity {
@@ -228,7 +229,7 @@ fn service() -> Service {
         checks: vec![check()],
         check_restart: Some(check_restart()),
         identity: Some(Box::new(identity())),
-        kept: kept(),
+        kept: ignored_settings(),
     }
 }
 
@@ -256,7 +257,7 @@ fn check() -> Check {
         failures_before_critical: 2,
         on_update: text("ignore"),
         check_restart: Some(check_restart()),
-        kept: kept(),
+        kept: ignored_settings(),
     }
 }
 
@@ -264,7 +265,7 @@ fn task() -> Task {
     Task {
         name: text("t"),
         driver: text("raw_exec"),
-        config: kept(),
+        config: ignored_settings(),
         user: text("nobody"),
         env: labels("ENV"),
         constraints: vec![constraint(Operator::SetContainsAny)],
@@ -285,7 +286,7 @@ fn task() -> Task {
         services: vec![service()],
         identities: vec![identity()],
         scaling: vec![scaling()],
-        kept: kept(),
+        kept: ignored_settings(),
         secrets: vec![secret()],
     }
 }
@@ -295,7 +296,7 @@ fn secret() -> Secret {
         name: text("db"),
         provider: text("nomad"),
         path: text("app/db"),
-        config: kept(),
+        config: ignored_settings(),
         env: labels("SECRET"),
     }
 }
@@ -314,7 +315,7 @@ fn resources() -> TaskResources {
         cores: 2,
         memory_max_mb: 128,
         devices: vec![gpu],
-        kept: kept(),
+        kept: ignored_settings(),
     }
 }
 
@@ -355,7 +356,7 @@ fn template() -> Template {
         env: true,
         error_on_missing_key: true,
         wait: Some(Wait { min: seconds(1), max: seconds(2) }),
-        kept: kept(),
+        kept: ignored_settings(),
     }
 }
 

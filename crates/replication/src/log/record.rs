@@ -25,7 +25,7 @@ use crate::{
 pub(crate) const ALIGN_BYTES: usize = 64;
 /// A record without payload.
 pub(crate) const HEADER_BYTES: usize = ALIGN_BYTES;
-/// Largest payload; an entry of the model and space.
+/// Largest payload: an entry of the model, and a MiB to spare.
 const PAYLOAD_BYTES_MAX: usize = berth_model::command::ENTRY_BYTES_MAX + (1 << 20);
 
 const MAGIC: [u8; 4] = *b"BREC";

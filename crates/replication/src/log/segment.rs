@@ -83,14 +83,14 @@ impl SegmentHeader {
 pub(crate) fn begin(
     disk: &dyn Disk,
     dir: &Path,
-    made: &Path,
+    prepared: &Path,
     header: SegmentHeader,
 ) -> io::Result<Box<dyn DiskFile>> {
-    let header = SegmentHeader { made_bytes: disk.len(made)?, ..header };
-    let mut file = disk.open(made)?;
+    let header = SegmentHeader { made_bytes: disk.len(prepared)?, ..header };
+    let mut file = disk.open(prepared)?;
     file.write_at(&header.encode(), 0)?;
     file.sync()?;
-    disk.rename(made, &path(dir, header.first))?;
+    disk.rename(prepared, &path(dir, header.first))?;
     disk.sync_dir(dir)?;
     Ok(file)
 }

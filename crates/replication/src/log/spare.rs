@@ -48,8 +48,8 @@ impl Spare {
 
     /// The path of a file full of zeros; of one that is a hole of the same length when there was no space for a full one.
     pub fn take(&mut self, disk: &dyn Disk) -> io::Result<&Path> {
-        let made = self.making.take().is_some_and(|making| making().is_ok());
-        if !made {
+        let is_filled = self.making.take().is_some_and(|making| making().is_ok());
+        if !is_filled {
             disk.create(&self.path)?;
             disk.set_len(&self.path, self.bytes)?;
         }

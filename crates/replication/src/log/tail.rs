@@ -41,7 +41,7 @@ struct TailEntries {
     purged: Option<LogId>,
     /// Of the records from `first()` on, without a gap, as far as they are durable.
     positions: VecDeque<RecordPosition>,
-    /// The last entries, without a gap; all that have no place are here.
+    /// The last entries, without a gap; all that have no position yet are here.
     recent: VecDeque<LogEntry>,
     recent_bytes: usize,
     last: Option<LogId>,
@@ -68,9 +68,9 @@ impl LogRange {
             first || bytes <= bytes_max
         };
         let positions = self.positions.iter().take_while(|position| fits(position.bytes as usize)).count();
-        let all_places = positions == self.positions.len();
+        let all_positions = positions == self.positions.len();
         let entries =
-            self.entries.iter().take_while(|entry| all_places && fits(payload_bytes(entry))).count();
+            self.entries.iter().take_while(|entry| all_positions && fits(payload_bytes(entry))).count();
         self.positions.truncate(positions);
         self.entries.truncate(entries);
     }
@@ -141,8 +141,8 @@ impl Tail {
     /// Everything up to `upto` is gone.
     pub fn purge(&self, upto: LogId) {
         let mut inner = self.inner();
-        let gone = ((upto.index() + 1).saturating_sub(inner.first()) as usize).min(inner.positions.len());
-        inner.positions.drain(..gone);
+        let purged = ((upto.index() + 1).saturating_sub(inner.first()) as usize).min(inner.positions.len());
+        inner.positions.drain(..purged);
         while inner.recent.front().is_some_and(|entry| entry.log_id.index() <= upto.index()) {
             inner.drop_oldest();
         }
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_durable_at_the_last_look_is_dropped_and_its_room_given_back() {
+    fn what_was_durable_at_the_last_look_is_dropped_and_its_memory_given_back() {
         let tail = Tail::default();
         tail.append(&entries(0..1000));
         tail.ease();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_records_that_are_gone_give_their_room_back() {
+    fn positions_of_removed_records_give_their_memory_back() {
         let tail = Tail::default();
         tail.append(&entries(0..5000));
         tail.on_durable(&positions(5000));

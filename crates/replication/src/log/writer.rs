@@ -132,11 +132,11 @@ impl Writer {
     /// Writes and syncs what is in the buffer.
     fn flush(&mut self) -> io::Result<()> {
         self.file.write_at(&self.buffer, self.end)?;
-        let begun = (self.around.clock)();
-        self.around.counters.on_sync_begun(begun);
+        let started_at = (self.around.clock)();
+        self.around.counters.on_sync_begun(started_at);
         self.file.sync()?;
         let now = (self.around.clock)();
-        self.around.counters.on_synced(self.buffer.len() as u64, now, now - begun);
+        self.around.counters.on_synced(self.buffer.len() as u64, now, now - started_at);
         self.end += self.buffer.len() as u64;
         self.durable = self.last.map_or(0, |id| id.index() + 1);
         self.buffer.clear();

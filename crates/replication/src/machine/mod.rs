@@ -265,8 +265,8 @@ impl<R: Runtime> RaftStateMachine<Types<R>> for Machine {
         (self.store, self.last, self.membership) = (store, Some(found.last), found.membership);
         self.departed.on_applied(self.membership.membership());
         self.departed.on_restored(&found.departed);
-        let told = self.alarm.clone();
-        told.guard("install snapshot", || {
+        let alarm = self.alarm.clone();
+        alarm.guard("install snapshot", || {
             self.report_term();
             self.observer.on_restored(&self.store);
         })

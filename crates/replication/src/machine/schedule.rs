@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_proposal_that_was_applied_is_told_and_none_before_the_first() {
+    fn the_last_proposal_that_was_applied_is_reported_and_none_before_the_first() {
         let demand = SnapshotDemand::default();
         let mut schedule = Schedule::new(3, demand.clone());
         assert_eq!(demand.applied(), None);

@@ -128,12 +128,12 @@ impl Conn {
         handler: Option<Arc<dyn Handler>>,
     ) -> String {
         while let Some(frame) = incoming.next().await {
-            let taken = frame.map_err(|error| error.to_string()).and_then(|bytes| {
+            let result = frame.map_err(|error| error.to_string()).and_then(|bytes| {
                 let frame = frame::decode(&bytes).inspect_err(|why| self.warn_of_damage(why))?;
                 self.on_heard::<R>();
                 self.take(frame, handler.as_deref())
             });
-            if let Err(why) = taken {
+            if let Err(why) = result {
                 return why;
             }
         }

@@ -238,12 +238,12 @@ impl PeerLink {
         patience: Duration,
         body: impl FnOnce(&mut Vec<u8>) + Send,
     ) -> Result<Bytes, CallError> {
-        let begun = R::now();
+        let started_at = R::now();
         let opened = R::Async::timeout(patience, self.conn::<R>()).await;
         let conn = opened
             .unwrap_or_else(|_| Err(CallError::NotSent(format!("reach {}: no answer yet", self.to))))?;
         let pending = conn.call(method, body)?;
-        let rest = patience.saturating_sub(R::now().saturating_sub(begun));
+        let rest = patience.saturating_sub(R::now().saturating_sub(started_at));
         match R::Async::timeout(rest, pending).await {
             Ok(answer) => answer,
             Err(_) => {

@@ -104,14 +104,14 @@ mod tests {
         let room = sender.0.clone();
         let room = room.try_reserve().unwrap();
         thread::scope(|threads| {
-            let gone = threads.spawn(|| drop(receiver));
+            let dropping = threads.spawn(|| drop(receiver));
             while !sender.0.is_closed() {
                 thread::yield_now();
             }
             // Time to go for a receiver that waits for nobody.
             (0..1000).for_each(|_| thread::yield_now());
             room.send(late);
-            gone.join().unwrap();
+            dropping.join().unwrap();
         });
         let closed = Err(oneshot::error::TryRecvError::Closed);
         assert_eq!((first.try_recv(), answer.try_recv()), (closed.clone(), closed));

@@ -408,9 +408,9 @@ async fn a_leadership_does_not_begin_twice_because_members_change() {
     let wires = Arc::clone(&lead.wires);
     let back = Server::open(&wires, away, disk, Start::Wait).await;
     removing.await.unwrap().unwrap();
-    let told = lead.seen.leadership.lock().unwrap().clone();
-    let begun = told.iter().filter(|(term, leads)| *leads && *term == lead.log.term()).count();
-    assert_eq!(begun, 1, "{told:?}");
+    let terms = lead.seen.leadership.lock().unwrap().clone();
+    let times_led = terms.iter().filter(|(term, leads)| *leads && *term == lead.log.term()).count();
+    assert_eq!(times_led, 1, "{terms:?}");
     drop(back);
 }
 

@@ -98,8 +98,8 @@ async fn goes_on(server: &Server, found: &mut RecoveredServer<Tokio>, last: LogI
     let entries = found.log.store.try_get_log_entries(..).await.unwrap();
     let names: Vec<LogId> = entries.iter().map(|entry| entry.log_id).collect();
     let old = (0..=last.index()).map(|index| log_id(1, index));
-    let wanted = old.chain((last.index() + 1..last.index() + 20).map(|index| log_id(2, index)));
-    assert_eq!(names, wanted.collect::<Vec<_>>());
+    let expected = old.chain((last.index() + 1..last.index() + 20).map(|index| log_id(2, index)));
+    assert_eq!(names, expected.collect::<Vec<_>>());
     let again = server.after_power_cut().open_log().unwrap();
     assert_eq!(again.log.ends.1, Some(log_id(2, last.index() + 19)));
 }

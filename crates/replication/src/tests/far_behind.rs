@@ -141,9 +141,9 @@ async fn a_snapshot_that_the_leaders_disk_has_damaged_never_becomes_a_state() {
 }
 
 async fn until_caught_up(servers: &[Server], index: &mut u64) {
-    let begun = tokio::time::Instant::now();
+    let started_at = tokio::time::Instant::now();
     while servers[1].hash() != servers[0].hash() {
-        assert!(begun.elapsed() < PATIENCE, "it never caught up");
+        assert!(started_at.elapsed() < PATIENCE, "it never caught up");
         for _ in 0..20 {
             servers[0].log.propose(register(*index)).await.unwrap();
             *index += 1;

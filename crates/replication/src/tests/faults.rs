@@ -62,9 +62,12 @@ async fn ends_at_every_step<F: FnMut() -> bool>(found: impl Fn(usize) -> F) {
         let found = server.disk.after_power_cut(found(step));
         let (log, after) =
             server.with(&found).open().await.unwrap_or_else(|error| panic!("step {step}: {error}"));
-        let kept = after.index();
-        assert!(kept >= acknowledged && kept <= acknowledged + 4, "step {step}: {kept} of {acknowledged}");
-        propose(&log, kept + 1..kept + 3).await;
+        let last_index = after.index();
+        assert!(
+            last_index >= acknowledged && last_index <= acknowledged + 4,
+            "step {step}: {last_index} of {acknowledged}"
+        );
+        propose(&log, last_index + 1..last_index + 3).await;
         log.shutdown().await.unwrap();
         if acknowledged == RUN - 1 && !server.disk.faults().no_power.load(Ordering::SeqCst) {
             break;

@@ -36,7 +36,7 @@ async fn fill(log: &Replication, first: u64) -> (DiskFull, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_refuses_writes_serves_reads_and_goes_on_when_there_is_room() {
+async fn a_full_disk_refuses_writes_serves_reads_and_goes_on_when_there_is_space() {
     let server = Server::new();
     let (log, recorder) = server.open().await.unwrap();
     propose(&log, 1..20).await;
@@ -59,7 +59,7 @@ async fn a_full_disk_refuses_writes_serves_reads_and_goes_on_when_there_is_room(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_starts_on_a_disk_without_any_room() {
+async fn a_server_starts_on_a_disk_without_any_space() {
     let server = Server::new();
     let (log, before) = server.open().await.unwrap();
     propose(&log, 1..20).await;
@@ -81,7 +81,7 @@ async fn a_server_starts_on_a_disk_without_any_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_taken_in_waits_for_room() {
+async fn what_was_accepted_waits_for_space() {
     let server = Server::new();
     let mut found = server.open_log().unwrap();
     found.log.store.save_vote(&Vote::new_committed(1, 1)).await.unwrap();
@@ -107,7 +107,7 @@ async fn what_was_taken_in_waits_for_room() {
 
 /// Without space for a segment of zeros one is begun that is a hole. Its length tells as well whether it was cut short.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_segment_begun_without_room_is_as_long_as_any() {
+async fn a_segment_begun_without_space_is_as_long_as_any() {
     let server = Server::new();
     let mut found = server.open_log().unwrap();
     server.leave_room(SEGMENT_BYTES / 2);
@@ -133,7 +133,7 @@ async fn a_segment_begun_without_room_is_as_long_as_any() {
 
 /// The power fails in the middle of a record, in a segment that had no space to be written in full, and there still is none.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_torn_record_is_wiped_without_any_room() {
+async fn a_torn_record_is_wiped_without_any_space() {
     let server = Server::new();
     let mut found = server.open_log().unwrap();
     server.leave_room(SEGMENT_BYTES / 2);
@@ -156,7 +156,7 @@ async fn a_torn_record_is_wiped_without_any_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_without_room_is_given_up_and_the_log_goes_on() {
+async fn a_snapshot_without_space_is_discarded_and_the_log_goes_on() {
     let server = Server::new();
     let (log, recorder) = server.open().await.unwrap();
     propose(&log, 1..300).await;

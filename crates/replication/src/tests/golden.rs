@@ -37,10 +37,10 @@ fn server_with(files: &Path) -> Server {
 /// Writes what is on a server's disk; segments whole, because they say how long they were made.
 fn keep(server: &Server, files: &Path) {
     fs::remove_dir_all(files).ok();
-    let wanted = ["server", "state", ".log", ".snap"];
+    let suffixes = ["server", "state", ".log", ".snap"];
     for path in server.disk.paths() {
         let name = path.strip_prefix(server.dir.path()).unwrap();
-        if wanted.iter().any(|end| name.to_string_lossy().ends_with(end)) {
+        if suffixes.iter().any(|end| name.to_string_lossy().ends_with(end)) {
             let bytes = server.disk.read(&path).unwrap();
             fs::create_dir_all(files.join(name).parent().unwrap()).unwrap();
             fs::write(files.join(name), bytes).unwrap();

@@ -114,9 +114,9 @@ async fn entries_are_applied_in_the_order_in_which_they_were_submitted() {
     assert!(metrics.fsyncs < metrics.log_entries / 2, "{metrics:?}");
     log.linearize().await.unwrap();
     // The engine publishes what it has applied in several places, one after the other.
-    let begun = Instant::now();
+    let started_at = Instant::now();
     while log.last_applied_log() != Some(5000) {
-        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", log.last_applied_log());
+        assert!(started_at.elapsed() < Duration::from_secs(10), "{:?}", log.last_applied_log());
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     log.shutdown().await.unwrap();

@@ -61,7 +61,7 @@ async fn a_panic_while_entries_are_applied_is_fatal_and_says_what_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_of_whoever_is_told_of_leadership_is_fatal() {
+async fn a_panic_of_the_observer_of_leadership_is_fatal() {
     let server = Server::new();
     let observer =
         Arc::new(FragileObserver { panics_at: u64::MAX, panics_at_end: true, ..FragileObserver::default() });

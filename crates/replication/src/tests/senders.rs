@@ -37,8 +37,8 @@ fn transfer(leader: u64, to: u64) -> Vec<u8> {
 }
 
 /// What the servers answer to whoever introduces itself as one server and speaks as another.
-async fn asked(of: &Server, by: &Peers, speaks_as: u64) -> Vec<String> {
-    let asked = [
+async fn answers_to(of: &Server, by: &Peers, speaks_as: u64) -> Vec<String> {
+    let calls = [
         (Method::Vote, ask_vote(speaks_as)),
         (Method::PreVote, ask_vote(speaks_as)),
         (Method::Heartbeat, heartbeat(speaks_as)),
@@ -46,7 +46,7 @@ async fn asked(of: &Server, by: &Peers, speaks_as: u64) -> Vec<String> {
         (Method::Transfer, transfer(speaks_as, of.id)),
     ];
     let mut answers = Vec::new();
-    for (method, body) in asked {
+    for (method, body) in calls {
         let link = by.link(of.id, &peer(of.id).address.as_str().into());
         let answer =
             link.call::<crate::runtime::Tokio>(method, PATIENCE, |out| out.extend_from_slice(&body)).await;
@@ -63,7 +63,7 @@ fn term(server: &Server) -> u64 {
 async fn nobody_speaks_as_another_server() {
     let servers = three().await;
     let member = stranger(&servers[0].wires, 2);
-    for why in asked(&servers[2], &member, 1).await {
+    for why in answers_to(&servers[2], &member, 1).await {
         assert!(why.contains("the connection has ended") || why.contains("closed"), "{why}");
     }
     assert!(servers.iter().all(|server| term(server) < TERM));
@@ -72,27 +72,27 @@ async fn nobody_speaks_as_another_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_was_removed_has_no_say_and_a_stranger_none_while_somebody_leads() {
     let mut servers = three().await;
-    let gone = servers.iter().position(|server| !server.log.is_leader()).unwrap();
-    let gone = servers.remove(gone);
+    let removed = servers.iter().position(|server| !server.log.is_leader()).unwrap();
+    let removed = servers.remove(removed);
     let lead = leader(&servers).await;
-    lead.log.remove(gone.id).await.unwrap();
-    let disk = gone.disk.clone();
-    let id = gone.id;
-    gone.stop().await;
+    lead.log.remove(removed.id).await.unwrap();
+    let disk = removed.disk.clone();
+    let id = removed.id;
+    removed.stop().await;
     for server in &servers {
         server.catch_up(&servers).await;
     }
     let wires = Arc::clone(&servers[0].wires);
     let removed = stranger(&wires, id);
     for server in &servers {
-        for why in asked(server, &removed, id).await {
+        for why in answers_to(server, &removed, id).await {
             assert!(why.contains(&format!("server {id} was removed")), "{why}");
         }
         assert!(server.log.was_removed(id), "who follows knows it, too");
         assert!(!servers.iter().any(|other| server.log.was_removed(other.id)) && !server.log.was_removed(9));
     }
     for server in &servers {
-        for why in asked(server, &stranger(&wires, 9), 9).await {
+        for why in answers_to(server, &stranger(&wires, 9), 9).await {
             assert!(why.contains("server 9 is not of this cluster"), "{why}");
         }
     }
@@ -109,25 +109,25 @@ async fn whoever_was_removed_has_no_say_and_a_stranger_none_while_somebody_leads
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_was_removed_is_known_after_a_restart_from_snapshots() {
     let mut servers = three().await;
-    let gone = servers.iter().position(|server| !server.log.is_leader()).unwrap();
-    let gone = servers.remove(gone);
+    let removed = servers.iter().position(|server| !server.log.is_leader()).unwrap();
+    let removed = servers.remove(removed);
     let lead = leader(&servers).await;
-    lead.log.remove(gone.id).await.unwrap();
-    let (id, wires) = (gone.id, Arc::clone(&gone.wires));
-    gone.stop().await;
+    lead.log.remove(removed.id).await.unwrap();
+    let (id, wires) = (removed.id, Arc::clone(&removed.wires));
+    removed.stop().await;
     for server in &servers {
         server.catch_up(&servers).await;
         server.log.snapshot_now().await.unwrap();
     }
-    let kept = servers.pop().unwrap();
-    let (left, disk) = (kept.id, kept.disk.clone());
-    kept.stop().await;
+    let last = servers.pop().unwrap();
+    let (left, disk) = (last.id, last.disk.clone());
+    last.stop().await;
     for server in servers {
         server.stop().await;
     }
     // The other one stays away, so that nobody leads.
     let again = Server::open(&wires, left, disk, Start::Wait).await;
-    for why in asked(&again, &stranger(&wires, id), id).await {
+    for why in answers_to(&again, &stranger(&wires, id), id).await {
         assert!(why.contains(&format!("server {id} was removed")), "{why}");
     }
 }
@@ -149,11 +149,11 @@ async fn one_that_is_behind_hears_a_leader_of_whom_it_knows_nothing() {
     assert_eq!(took, 4);
     wires.held.lock().unwrap().clear();
     let behind = servers.iter().find(|server| server.id == behind).unwrap();
-    let heard = async {
+    let learns = async {
         while behind.log.members().find(4).is_none() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, heard).await.expect("it hears of the fourth");
+    tokio::time::timeout(PATIENCE, learns).await.expect("it hears of the fourth");
     drop(fourth);
 }

@@ -69,9 +69,9 @@ fn stand_ins(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
 /// What leaves a node that is drained was asked to; unless it must not stay, another stands in for it.
 fn migrated(checked: &CheckedPlan<'_>, stop: &Stop, faults: &mut PlanFaults) {
     let allocs = checked.store.allocs();
-    let told = || allocs.find(stop.alloc).and_then(|slot| allocs.extra(slot)?.migrate).is_some();
+    let is_migrating = || allocs.find(stop.alloc).and_then(|slot| allocs.extra(slot)?.migrate).is_some();
     let drained = matches!(stop.reason, StopReason::Migrated | StopReason::Drained);
-    if drained && !told() {
+    if drained && !is_migrating() {
         faults.add(format!("allocation {} is moved, and was not asked to migrate", stop.alloc));
     }
 }
@@ -132,10 +132,10 @@ fn counts(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
         return;
     }
     for (position, count) in by_group {
-        let wanted = checked.group(position).map_or(0, |group| group.count);
+        let desired = checked.group(position).map_or(0, |group| group.count);
         // A plan without placements may find more than wanted that cannot be stopped before others run.
-        if count > wanted && !checked.plan.placements.is_empty() {
-            faults.add(format!("{count} allocations of group {position}, which wants {wanted}"));
+        if count > desired && !checked.plan.placements.is_empty() {
+            faults.add(format!("{count} allocations of group {position}, which wants {desired}"));
         }
     }
 }

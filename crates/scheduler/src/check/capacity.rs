@@ -43,9 +43,9 @@ impl PlannedUse {
         for before in &placement.after {
             let Some(slot) = checked.store.allocs().find(*before) else { continue };
             let left = self.left.entry(*before).or_default();
-            let given = checked.store.resources_to_promise(slot).minus(*left).min(missing);
-            *left = left.plus(given);
-            missing = missing.minus(given);
+            let inherited = checked.store.resources_to_promise(slot).minus(*left).min(missing);
+            *left = left.plus(inherited);
+            missing = missing.minus(inherited);
         }
         let added = self.added.entry(placement.node).or_default();
         *added = added.plus(missing);
@@ -89,8 +89,8 @@ fn ports(
     let held: HashSet<u16> =
         others.filter_map(|slot| allocs.extra(slot)).flat_map(|extra| extra.ports.iter().copied()).collect();
     let (first, last) = detail.node.dynamic_ports;
-    for (asked, port) in group.ports().zip(&placement.ports) {
-        let is_asked = asked.fixed.map_or((first..=last).contains(port), |fixed| fixed == *port);
+    for (requested, port) in group.ports().zip(&placement.ports) {
+        let is_asked = requested.fixed.map_or((first..=last).contains(port), |fixed| fixed == *port);
         let is_free = !held.contains(port) && !detail.node.reserved_ports.contains(port);
         if !is_asked || !is_free || !planned.ports.insert((placement.node, *port)) {
             faults.add(format!(

@@ -1,4 +1,4 @@
-//! How allocations lie to each other.
+//! Whether the constraints between allocations hold: `distinct_hosts` and `distinct_property`.
 
 use std::collections::HashMap;
 

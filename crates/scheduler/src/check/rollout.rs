@@ -80,11 +80,11 @@ fn stands_still(checked: &CheckedPlan<'_>, group: &Group) -> bool {
 
 /// Whether the deployment that is there, or that the plan begins, has canaries of a group that are not promoted.
 fn awaits_promotion(checked: &CheckedPlan<'_>, group: &Group) -> bool {
-    let begun = checked.plan.deployment.iter().flat_map(|deployment| &deployment.groups);
+    let planned = checked.plan.deployment.iter().flat_map(|deployment| &deployment.groups);
     let current = checked.store.deployments().of_version(&checked.plan.job, checked.plan.job_version);
     // One that ended well without a promotion found nothing left to replace: nobody is asked for one any more.
     let current = current.filter(|deployment| deployment.status != DeploymentStatus::Successful);
-    let mut groups = begun.chain(current.iter().flat_map(|deployment| &deployment.groups));
+    let mut groups = planned.chain(current.iter().flat_map(|deployment| &deployment.groups));
     groups.any(|of| of.name == group.name && of.is_canarying())
 }
 

@@ -24,8 +24,8 @@ pub(super) fn check(checked: &CheckedPlan<'_>, faults: &mut PlanFaults) {
 }
 
 fn one(checked: &CheckedPlan<'_>, id: AllocId) -> Result<(), &'static str> {
-    let wanted = checked.store.alloc(id).filter(|(_, row)| row.is_desired());
-    let (_, row) = wanted.ok_or("and is not meant to go on")?;
+    let desired = checked.store.alloc(id).filter(|(_, row)| row.is_desired());
+    let (_, row) = desired.ok_or("and is not meant to go on")?;
     if checked.store.jobs().find(&checked.plan.job) != Some(row.job) {
         return Err("and is another job's");
     }

@@ -34,8 +34,8 @@ impl Inherited {
         let mut share = SuccessorShare { added: holds, parts: Vec::new() };
         for id in after {
             let Some((slot, _)) = store.alloc(*id).filter(|(_, row)| row.node == node) else { continue };
-            let given = self.0.get(id).copied().unwrap_or_default();
-            let part = store.resources_to_promise(slot).minus(given).min(share.added);
+            let inherited = self.0.get(id).copied().unwrap_or_default();
+            let part = store.resources_to_promise(slot).minus(inherited).min(share.added);
             share.added = share.added.minus(part);
             share.parts.push((*id, part));
         }
@@ -45,8 +45,8 @@ impl Inherited {
     /// A successor has its share.
     pub fn take(&mut self, share: SuccessorShare) {
         for (id, part) in share.parts {
-            let given = self.0.entry(id).or_default();
-            *given = given.plus(part);
+            let inherited = self.0.entry(id).or_default();
+            *inherited = inherited.plus(part);
         }
     }
 }

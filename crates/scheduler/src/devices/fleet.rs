@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ask_goes_to_a_model_that_will_do_and_has_room() {
+    fn an_ask_goes_to_a_model_that_suits_and_has_capacity() {
         let mut fleet = fleet(&[
             host(0, 8, &[1000]),
             host(1, 8, &[1000, 1000]),

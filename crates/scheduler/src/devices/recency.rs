@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_change_is_told_once_and_the_latest_first() {
+    fn each_change_is_returned_once_and_the_latest_first() {
         let mut recency = Recency::default();
         [3, 0, 5, 0].into_iter().for_each(|at| recency.touch(at));
         let then = recency.now();

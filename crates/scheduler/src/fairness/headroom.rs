@@ -132,7 +132,7 @@ impl Charge {
         for id in after {
             let Some((slot, row)) = store.alloc(*id) else { continue };
             let mut leaves = store.usage_to_promise(slot);
-            inherited.get(id).into_iter().for_each(|given| leaves.remove(given));
+            inherited.get(id).into_iter().for_each(|usage| leaves.remove(usage));
             let part = leaves.common(&left);
             left.remove(&part);
             if store.jobs().row(row.job).is_some_and(|job| &*job.key.namespace == namespace) {

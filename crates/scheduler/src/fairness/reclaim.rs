@@ -23,7 +23,7 @@ pub struct Reclaim {
     short: Vec<String>,
     /// Of each quota that guarantees something, what will be held once all has ended that is to end. Counted when it is
     /// first asked for: nobody is preempted as long as there is capacity.
-    kept: OnceCell<BTreeMap<String, Usage>>,
+    usage_by_quota: OnceCell<BTreeMap<String, Usage>>,
     /// What was taken back so far, by quota.
     gone: ReclaimedUsage,
 }
@@ -35,7 +35,7 @@ impl Reclaim {
     /// What a namespace may reclaim.
     pub fn of(store: &Store, namespace: &Arc<str>) -> Self {
         let own = store.namespaces().quotas(namespace).into_iter().map(str::to_owned).collect();
-        Self { own, short: Vec::new(), kept: OnceCell::new(), gone: ReclaimedUsage::new() }
+        Self { own, short: Vec::new(), usage_by_quota: OnceCell::new(), gone: ReclaimedUsage::new() }
     }
 
     /// These of its quotas guarantee more than is held of them now.
@@ -66,7 +66,7 @@ impl Reclaim {
             let Some(row) = store.quotas().get(quota).filter(|row| !row.quota.guarantee.is_empty()) else {
                 return false;
             };
-            let mut left = self.kept(store).get(*quota).cloned().unwrap_or_default();
+            let mut left = self.usage_by_quota(store).get(*quota).cloned().unwrap_or_default();
             gone.get(*quota).into_iter().chain([&usage]).for_each(|part| left.remove(part));
             row.quota.guarantee.is_above(&left)
         };
@@ -88,19 +88,21 @@ impl Reclaim {
         }
     }
 
-    fn kept(&self, store: &Store) -> &BTreeMap<String, Usage> {
-        self.kept.get_or_init(|| {
+    fn usage_by_quota(&self, store: &Store) -> &BTreeMap<String, Usage> {
+        self.usage_by_quota.get_or_init(|| {
             let mut by_namespace: BTreeMap<&str, Usage> = BTreeMap::new();
             for (_, alloc) in store.allocs().iter().filter(|(_, alloc)| alloc.is_desired()) {
                 let Some(job) = store.jobs().row(alloc.job) else { continue };
                 by_namespace.entry(&job.key.namespace).or_default().add(&usage(store, alloc));
             }
-            let mut kept: BTreeMap<String, Usage> = BTreeMap::new();
+            let mut by_quota: BTreeMap<String, Usage> = BTreeMap::new();
             for (namespace, usage) in by_namespace {
                 let quotas = store.namespaces().quotas(namespace);
-                quotas.into_iter().for_each(|quota| kept.entry(quota.to_owned()).or_default().add(&usage));
+                quotas
+                    .into_iter()
+                    .for_each(|quota| by_quota.entry(quota.to_owned()).or_default().add(&usage));
             }
-            kept
+            by_quota
         })
     }
 }

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_with_equal_leading_digits_are_told_apart() {
+    fn fractions_with_equal_leading_digits_are_distinguished() {
         let whole = super::super::AMOUNT_MAX;
         let less = share(whole / 3, 0, (whole, whole - 1), Weight::MAX_MILLI);
         let more = share(0, whole / 3, (whole, whole - 1), Weight::MAX_MILLI);

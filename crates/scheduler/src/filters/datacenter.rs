@@ -22,8 +22,8 @@ impl DatacenterFilter {
 
 impl Filter for DatacenterFilter {
     fn check(&self, node: &Node) -> Result<(), FilterRefusal> {
-        let meant = self.0.iter().any(|pattern| glob::matches(pattern, &node.datacenter));
-        if meant { Ok(()) } else { Err(FilterRefusal::NotAvailable) }
+        let matches = self.0.iter().any(|pattern| glob::matches(pattern, &node.datacenter));
+        if matches { Ok(()) } else { Err(FilterRefusal::NotAvailable) }
     }
 
     fn remedy(&self, node: &Node, _: &str) -> String {

@@ -113,9 +113,9 @@ impl OfferCycle<'_> {
             return false;
         }
         let Some(offer) = self.offer(node, member, part) else { return false };
-        let made = self.made.entry(node).or_default();
-        if !made.iter().any(|(of, _)| *of == member) {
-            made.push((member, offer));
+        let offers = self.made.entry(node).or_default();
+        if !offers.iter().any(|(of, _)| *of == member) {
+            offers.push((member, offer));
         }
         true
     }
@@ -191,8 +191,8 @@ impl OfferCycle<'_> {
         }
         let id = row.id;
         self.allocator.hold(node, member, &bundle);
-        let made = self.made.get(&node).and_then(|made| made.iter().find(|(of, _)| *of == member));
-        if let Some((_, offer)) = made.copied() {
+        let offer = self.made.get(&node).and_then(|offers| offers.iter().find(|(of, _)| *of == member));
+        if let Some((_, offer)) = offer.copied() {
             self.offers[offer].bundle.add(&bundle);
             return Some(offer);
         }

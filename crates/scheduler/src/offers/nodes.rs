@@ -155,7 +155,7 @@ impl Nodes {
         self.note_wake(at);
     }
 
-    /// Whatever a member refused, of any node, is garbage-collected.
+    /// Drops all refusals of a member, on whatever node.
     pub fn forget_refusals(&mut self, member: usize) {
         for at in 0..self.rows.len() {
             if self.rows[at].as_mut().is_some_and(|node| node.refusals.forget(member)) {

@@ -125,9 +125,10 @@ impl<'a> Candidates<'a> {
             self.add_cell(zone, 0, nodes);
         }
         #[expect(clippy::disallowed_methods, reason = "sorted before it is used")]
-        let mut taken: Vec<(NodeSlot, u32)> = self.collisions.iter().map(|(slot, n)| (*slot, *n)).collect();
-        taken.sort_unstable();
-        for (slot, collisions) in taken {
+        let mut collisions_by_node: Vec<(NodeSlot, u32)> =
+            self.collisions.iter().map(|(slot, n)| (*slot, *n)).collect();
+        collisions_by_node.sort_unstable();
+        for (slot, collisions) in collisions_by_node {
             self.add_node(columns, slot, collisions);
         }
     }

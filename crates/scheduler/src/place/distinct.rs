@@ -1,4 +1,4 @@
-//! Constraints on how allocations lie to each other: `distinct_hosts` and `distinct_property`. Those of a job are about
+//! Constraints between allocations: `distinct_hosts` and `distinct_property`. Those of a job are about
 //! all of its allocations, those of a group and its tasks about the group's.
 
 use std::collections::HashMap;

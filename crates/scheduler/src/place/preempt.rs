@@ -223,8 +223,8 @@ impl<'a> Preemptor<'a> {
         (node, lacking): (NodeSlot, ResourceVector),
         priority_max: u8,
     ) -> Vec<Victim> {
-        let wanted = evictable::wanted(store, node, self.batch);
-        let others = wanted.filter(|(_, alloc, priority)| {
+        let desired = evictable::desired(store, node, self.batch);
+        let others = desired.filter(|(_, alloc, priority)| {
             *priority <= priority_max && Some(alloc.job) != self.job && !self.taken.contains(&alloc.id)
         });
         let mut gone = self.reclaim.gone();

@@ -84,7 +84,7 @@ impl PlanBuilder<'_> {
         columns: &mut Columns,
         requirements: &mut RequirementsCache,
         mut preemptor: Option<&mut Preemptor<'_>>,
-        (wanted, of): (&MissingAllocs, PlannedGroup<'_>),
+        (missing_allocs, of): (&MissingAllocs, PlannedGroup<'_>),
         meter: &mut Meter<'_>,
         plan: &mut Plan,
         failure: &mut Option<GroupFailure>,
@@ -95,7 +95,7 @@ impl PlanBuilder<'_> {
         let mut placer =
             GroupPlacer::new(self.store, columns, requirements, about, &self.peers, &mut ending, self.seed);
         let mut placed_any = false;
-        for missing in wanted.successors() {
+        for missing in missing_allocs.successors() {
             meter.take(1)?;
             if meter.is_spent() {
                 plan.more = true;
@@ -144,13 +144,13 @@ impl PlanBuilder<'_> {
         columns: &mut Columns,
         requirements: &mut RequirementsCache,
         mut preemptor: Option<&mut Preemptor<'_>>,
-        (wanted, of): (&MissingAllocs, PlannedGroup<'_>),
+        (missing_allocs, of): (&MissingAllocs, PlannedGroup<'_>),
         meter: &mut Meter<'_>,
         plan: &mut Plan,
         failure: &mut Option<GroupFailure>,
     ) -> Result<(), Cancelled> {
         let store = self.store;
-        let mut new_ones = wanted.new_ones(store, of.job, of.group).enumerate().peekable();
+        let mut new_ones = missing_allocs.new_ones(store, of.job, of.group).enumerate().peekable();
         if new_ones.peek().is_none() {
             return Ok(());
         }
@@ -164,7 +164,7 @@ impl PlanBuilder<'_> {
             let Some(missing) = missing else { continue };
             // Nodes only get fuller while a plan is made: what fitted nowhere will not fit for the next like it.
             if let Some(failure) = failure.as_mut().filter(|_| missing.ask.only.is_none()) {
-                failure.count += left_after(wanted, store, at);
+                failure.count += left_after(missing_allocs, store, at);
                 break;
             }
             if self.fresh_left == 0 || meter.is_spent() {
@@ -255,10 +255,10 @@ impl PlanBuilder<'_> {
     fn not_looked_at(
         &self,
         group: &Group,
-        wanted: &MissingAllocs,
+        missing: &MissingAllocs,
         meter: &Meter<'_>,
     ) -> Option<GroupFailure> {
-        let count = Some(wanted.count_max(self.store)).filter(|count| *count > 0)?;
+        let count = Some(missing.count_max(self.store)).filter(|count| *count > 0)?;
         let steps = meter.budget().steps;
         let why = format!(
             "no node was looked at: the plan of this job takes more than {steps} steps: split the job"
@@ -293,9 +293,9 @@ fn peers(store: &Store, row: &JobRow, job: &Job, plan: &Plan) -> Vec<PeerAlloc> 
 }
 
 /// How many that replace nobody are missing from the one at this step on; those that may go anywhere.
-fn left_after(wanted: &MissingAllocs, store: &Store, at: usize) -> u32 {
-    let at = at.saturating_add(wanted.successors().count());
-    wanted.count_max(store).saturating_sub(u32::try_from(at).unwrap_or(u32::MAX))
+fn left_after(missing: &MissingAllocs, store: &Store, at: usize) -> u32 {
+    let at = at.saturating_add(missing.successors().count());
+    missing.count_max(store).saturating_sub(u32::try_from(at).unwrap_or(u32::MAX))
 }
 
 fn add(failure: &mut Option<GroupFailure>, group: &Group, funnel: Funnel) {

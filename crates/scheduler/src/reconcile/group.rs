@@ -92,10 +92,10 @@ pub(super) fn reconcile(
     step.update(old, awaits_canaries);
     failed().for_each(|failed| step.consider_failed(failed, false));
     unsucceeded.into_iter().for_each(|alloc| step.succeed(alloc));
-    let begun = step.rollout.begin(group.count, wanted_canaries, &existing);
+    let deployment = step.rollout.begin(group.count, wanted_canaries, &existing);
     let canaries = step.place_canaries(&canaries, wanted_canaries, &names);
     let GroupReconciler { count, changes, .. } = step;
-    changes.deployment.extend(begun);
+    changes.deployment.extend(deployment);
     let mut missing = count.into_missing((position, group), &ended);
     if awaits_canaries {
         // Nothing more of a version that has to prove itself.

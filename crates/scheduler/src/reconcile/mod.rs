@@ -225,8 +225,8 @@ fn existing<'a>(
 }
 
 fn stop_all(existing: &[ExistingAlloc<'_>], reason: StopReason, changes: &mut JobChanges) {
-    let wanted = existing.iter().filter(|e| e.row.is_desired());
-    changes.stops.extend(wanted.map(|e| stop(e, reason)));
+    let desired = existing.iter().filter(|e| e.row.is_desired());
+    changes.stops.extend(desired.map(|e| stop(e, reason)));
     lose_ending(existing.iter(), changes);
 }
 

@@ -1,4 +1,4 @@
-//! Anti-affinity: allocations of one group rather lie on different nodes.
+//! Anti-affinity: allocations of one group are preferably placed on different nodes.
 
 use super::{Candidate, ScoreKind, ScoreRule};
 

@@ -1,4 +1,4 @@
-//! Affinity to devices: how well a node's devices meet what a group would rather have.
+//! Affinity to devices: how well a node's devices meet what a group prefers.
 
 use super::{ScoreKind, ScoreRule};
 

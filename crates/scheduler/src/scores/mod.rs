@@ -93,11 +93,11 @@ pub struct NodeScores(Vec<Box<dyn NodeScore>>);
 impl NodeScores {
     /// Those of a group.
     pub fn of(job: &Job, group: &Group) -> Self {
-        let made = |score: &ScoreKind| match score.rule {
+        let prepare = |score: &ScoreKind| match score.rule {
             ScoreRule::OfNode(make) => Some(make(job, group)),
             ScoreRule::Packing | ScoreRule::OfCandidate(_) => None,
         };
-        Self(SCORES.iter().filter_map(made).collect())
+        Self(SCORES.iter().filter_map(prepare).collect())
     }
 
     /// What a node scores.

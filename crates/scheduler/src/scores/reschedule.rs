@@ -1,4 +1,4 @@
-//! Reschedule penalty: what failed on a node is rather tried elsewhere.
+//! Reschedule penalty: what failed on a node is preferably placed elsewhere.
 
 use super::{ScoreKind, ScoreRule};
 

@@ -37,7 +37,7 @@ fn go_to(plan: &mut Plan, node: u128) {
 }
 
 #[test]
-fn room_and_ports() {
+fn capacity_and_ports() {
     let full = "job big cpu=500 mem=500";
     finds(full, "big", |plan| go_to(plan, 1), "has not enough cpu");
     finds("", "web", |plan| plan.charges[0] = Resources::ZERO, "is charged another amount");

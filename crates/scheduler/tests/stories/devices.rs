@@ -164,13 +164,13 @@ fn a_planner_that_starts_anew_knows_what_came_before() {
          plan fifth";
     let after = "job more gpu=gpu share=300\nplan more";
     for script in [format!("{before}\n{after}"), format!("{before}\nrestart\n{after}")] {
-        let told = story::tell(&script);
-        assert!(told.ends_with("plan more: place more[0]@b:b0\n"), "it leaves a half, not a fifth: {told}");
+        let text = story::tell(&script);
+        assert!(text.ends_with("plan more: place more[0]@b:b0\n"), "it leaves a half, not a fifth: {text}");
     }
 }
 
 #[test]
-fn work_without_devices_leaves_nodes_with_devices_alone_while_there_is_room() {
+fn work_without_devices_leaves_nodes_with_devices_alone_while_there_is_capacity() {
     check(
         "node gpu cpu=4000 mem=4000 gpus=T4:t0
          node plain cpu=2000 mem=2000

@@ -98,7 +98,7 @@ fn a_named_port_is_held_by_one_allocation_a_node() {
 }
 
 #[test]
-fn a_port_is_inherited_once_however_much_room_is_left() {
+fn a_port_is_inherited_once_however_much_capacity_is_left() {
     check(
         "node a cpu=1000 mem=1000
          job web count=1 cpu=900 mem=900 port=80
@@ -168,7 +168,7 @@ fn a_smaller_count_ends_the_highest_names() {
 }
 
 #[test]
-fn a_changed_task_is_replaced_in_its_own_room() {
+fn a_changed_task_is_replaced_in_its_own_capacity() {
     check(
         "node a cpu=1000 mem=1000
          job web count=1 cpu=800 mem=800
@@ -188,7 +188,7 @@ fn a_changed_task_is_replaced_in_its_own_room() {
 }
 
 #[test]
-fn a_stopped_job_ends_and_its_room_is_free_once_it_has() {
+fn a_stopped_job_ends_and_its_capacity_is_free_once_it_has() {
     check(
         "node a cpu=1000 mem=1000
          job web cpu=800 mem=800

@@ -256,7 +256,7 @@ fn what_was_preempted_is_placed_again_elsewhere() {
 }
 
 #[test]
-fn it_is_told_who_would_be_preempted() {
+fn an_explanation_names_who_would_be_preempted() {
     check(
         "config preempt=service
          node a cpu=1000 mem=1000

@@ -172,7 +172,7 @@ const LENT: &str = "node a cpu=1000 mem=1000
      plan guest/fill";
 
 #[test]
-fn guaranteed_room_is_lent_and_taken_back_as_far_as_it_is_guaranteed() {
+fn guaranteed_capacity_is_lent_and_reclaimed_as_far_as_it_is_guaranteed() {
     check(
         &format!(
             "config preempt=service
@@ -188,7 +188,7 @@ fn guaranteed_room_is_lent_and_taken_back_as_far_as_it_is_guaranteed() {
 }
 
 #[test]
-fn borrowed_room_of_higher_priority_stays_and_without_preemption_all_of_it() {
+fn borrowed_capacity_of_higher_priority_stays_and_without_preemption_all_of_it() {
     check(
         &format!(
             "{LENT}
@@ -229,7 +229,7 @@ fn who_borrows_keeps_what_is_guaranteed_to_itself() {
 }
 
 #[test]
-fn room_is_taken_back_within_a_tree_from_those_beside() {
+fn capacity_is_reclaimed_within_a_tree_from_siblings() {
     check(
         "config preempt=service
          node a cpu=1000 mem=400

@@ -27,7 +27,7 @@ fn an_update_that_fits_nowhere_stops_nothing() {
 }
 
 #[test]
-fn a_full_node_updates_itself_in_the_room_of_those_who_leave() {
+fn a_full_node_updates_in_the_capacity_of_those_that_leave() {
     check(
         "node a cpu=1000 mem=1000
          job web count=2 cpu=500 mem=500
@@ -45,7 +45,7 @@ fn a_full_node_updates_itself_in_the_room_of_those_who_leave() {
 }
 
 #[test]
-fn who_found_no_room_has_what_those_after_it_leave() {
+fn who_found_no_capacity_has_what_those_after_it_leave() {
     check(
         "node a cpu=600 mem=600
          job web count=1 cpu=500 mem=500
@@ -312,7 +312,7 @@ fn what_restarts_nothing_is_updated_where_it_is_and_is_to_show_that_it_is_well()
 }
 
 #[test]
-fn where_an_agent_cannot_be_told_or_a_node_fits_no_more_what_runs_is_replaced() {
+fn where_an_agent_knows_no_updates_or_a_node_fits_no_more_what_runs_is_replaced() {
     check(
         "node a cpu=1000 mem=200
          node b cpu=1000 mem=200 class=odd

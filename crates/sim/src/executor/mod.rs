@@ -145,14 +145,14 @@ pub fn spawn_for(owner: Owner, work: impl Future<Output = ()> + 'static) {
 
 /// Drops all tasks of an owner, and all that it will ever begin: what a crash leaves of it.
 pub fn end(owner: Owner) {
-    let gone: Vec<Task> = with(|executor| {
+    let tasks: Vec<Task> = with(|executor| {
         executor.ended.insert(owner);
         executor.paused.remove(&owner);
         let ids: Vec<u64> =
             executor.tasks.iter().filter(|(_, task)| task.owner == owner).map(|(id, _)| *id).collect();
         ids.iter().filter_map(|id| executor.tasks.remove(id)).collect()
     });
-    drop(gone);
+    drop(tasks);
 }
 
 /// Leaves the tasks of an owner unpolled until [`resume`].

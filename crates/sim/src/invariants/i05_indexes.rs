@@ -102,9 +102,9 @@ impl Indexes {
             let what = format!("server {} published an observed change at {index} after {last}", server + 1);
             return Err((RULE, what));
         }
-        let shown = self.seen.entry(index).or_default();
+        let hashes = self.seen.entry(index).or_default();
         for (id, hash) in changes {
-            if *shown.entry(*id).or_insert(*hash) != *hash {
+            if *hashes.entry(*id).or_insert(*hash) != *hash {
                 let what = format!("server {} shows {id} at {index} otherwise than another", server + 1);
                 return Err((RULE, what));
             }
@@ -114,9 +114,9 @@ impl Indexes {
     }
 
     /// Whoever follows a server knows what it shows.
-    pub fn at_rest(&self, server: usize, shown: &[(AllocId, u128)]) -> CheckResult {
-        let told = &self.runs[server].told;
-        match shown.iter().find(|(id, hash)| told.get(id) != Some(hash)) {
+    pub fn at_rest(&self, server: usize, state: &[(AllocId, u128)]) -> CheckResult {
+        let followed = &self.runs[server].told;
+        match state.iter().find(|(id, hash)| followed.get(id) != Some(hash)) {
             None => Ok(()),
             Some((id, _)) => {
                 let what = format!("what server {} shows of {id} was told to nobody", server + 1);

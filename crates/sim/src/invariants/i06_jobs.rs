@@ -49,12 +49,12 @@ impl Jobs {
             match command {
                 Command::RegisterJob(register) => {
                     let mark = register.job.meta.get(MARK).cloned().unwrap_or_default();
-                    let asked = if register.job.stop {
+                    let request = if register.job.stop {
                         LastRequest::Stop { purge: false }
                     } else {
                         LastRequest::Run { mark, at: step.entry.index }
                     };
-                    self.0.insert(register.job.key.clone(), asked);
+                    self.0.insert(register.job.key.clone(), request);
                     touched.push(register.job.key.clone());
                 }
                 Command::RunJob(run) => {
@@ -82,9 +82,9 @@ impl Jobs {
     }
 
     fn check(&self, store: &Store, key: &JobKey) -> CheckResult {
-        let Some(asked) = self.0.get(key) else { return Ok(()) };
+        let Some(request) = self.0.get(key) else { return Ok(()) };
         let row = store.job(key);
-        let wrong = match (asked, row) {
+        let wrong = match (request, row) {
             (LastRequest::Stop { .. }, None) => return Ok(()),
             (LastRequest::Stop { .. }, Some(row)) if row.job().stop => return Ok(()),
             (LastRequest::Stop { .. }, Some(_)) => "was stopped and is there",
@@ -101,13 +101,13 @@ impl Jobs {
 
     /// Every job is as it was last asked for; one that is done for good may have been collected.
     pub fn at_rest(&self, store: &Store) -> CheckResult {
-        for (key, asked) in &self.0 {
+        for (key, request) in &self.0 {
             let collected =
-                store.job(key).is_none() && matches!(asked, LastRequest::Run { .. }) && !is_service(key);
+                store.job(key).is_none() && matches!(request, LastRequest::Run { .. }) && !is_service(key);
             if !collected {
                 self.check(store, key)?;
             }
-            let purged = matches!(asked, LastRequest::Stop { purge: true });
+            let purged = matches!(request, LastRequest::Stop { purge: true });
             if purged && store.job(key).is_some_and(|row| row.live == 0) {
                 return Err((RULE, format!("job {key} was purged and is there")));
             }
@@ -159,10 +159,11 @@ pub fn on_nodes(store: &Store, machines: &[Machine]) -> CheckResult {
         if change == Some(VersionChange::InPlace) {
             return Err((RULE, format!("{} goes on as version {} says", row.id, row.job_version)));
         }
-        match (held(store, machines, row), asked(store, row)) {
-            (Some(held), Some(asked)) if held != asked => {
-                Err((RULE, format!("the agent of {} goes by {held:?} where {asked:?} was asked for", row.id)))
-            }
+        match (terms_on_agent(store, machines, row), registered_terms(store, row)) {
+            (Some(held), Some(registered)) if held != registered => Err((
+                RULE,
+                format!("the agent of {} goes by {held:?} where {registered:?} was asked for", row.id),
+            )),
             _ => Ok(()),
         }
     })
@@ -171,13 +172,13 @@ pub fn on_nodes(store: &Store, machines: &[Machine]) -> CheckResult {
 /// What an update may change: the revision, when the task is killed, in milliseconds, and how often it is restarted.
 type GroupTerms = (u64, u64, u32);
 
-fn asked(store: &Store, row: &AllocRow) -> Option<GroupTerms> {
+fn registered_terms(store: &Store, row: &AllocRow) -> Option<GroupTerms> {
     let task = store.job_of(row)?.1.tasks.first()?;
     Some((row.revision(), task.kill_timeout.as_millis() as u64, task.restart.attempts))
 }
 
 /// As the agent wrote it down.
-fn held(store: &Store, machines: &[Machine], row: &AllocRow) -> Option<GroupTerms> {
+fn terms_on_agent(store: &Store, machines: &[Machine], row: &AllocRow) -> Option<GroupTerms> {
     let node = store.nodes().row(row.node)?.id.to_bytes();
     let machine = (0..).zip(machines).find(|(number, _)| node_id(*number) == node)?.1;
     let record = machine.content().records.get(&berth_api::agent::AllocId(row.id.to_bytes()))?.clone();

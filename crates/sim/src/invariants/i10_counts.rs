@@ -62,8 +62,8 @@ impl DueCounts {
             due.extend(could_be_placed(store).map(|(eval, what)| (OverdueItem::Room(eval), what)));
         } else {
             // What was seen at the last try counts until the next.
-            let kept = self.since.keys().filter(|due| matches!(due, OverdueItem::Room(_)));
-            due.extend(kept.map(|due| (due.clone(), String::new())));
+            let waiting = self.since.keys().filter(|due| matches!(due, OverdueItem::Room(_)));
+            due.extend(waiting.map(|due| (due.clone(), String::new())));
         }
         self.since.retain(|known, _| due.contains_key(known));
         for (due, what) in due {

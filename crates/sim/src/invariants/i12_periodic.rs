@@ -22,8 +22,8 @@ pub struct Launches {
 
 impl Launches {
     pub fn on_entry(&mut self, store: &Store, step: &AppliedStep) -> CheckResult {
-        let made = self.made.on_entry(store, &step.entry, &step.applied);
-        made.map_err(|what| ("I12 periodic runs are made once", what))
+        let result = self.made.on_entry(store, &step.entry, &step.applied);
+        result.map_err(|what| ("I12 periodic runs are made once", what))
     }
 
     /// Nothing is due for long while people ask for things and nodes fail, by the time in which nothing has kept the servers

@@ -122,15 +122,16 @@ impl Statuses {
             return Some("was started, and ends as if it had not been".to_owned());
         }
         (0..).zip(&end.tasks).find_map(|(task, result)| {
-            let said = (result.exit_code, result.signal);
+            let reported = (result.exit_code, result.signal);
             let Some(starts) = of(task) else {
-                return (said != Exit::default()).then(|| format!("never started, and ended with {said:?}"));
+                return (reported != Exit::default())
+                    .then(|| format!("never started, and ended with {reported:?}"));
             };
             // Who has forgotten it knows only whether it ended well.
-            if is_forgotten && result.started_at.0 == 0 || starts.may_have_ended_with(end.status, said) {
+            if is_forgotten && result.started_at.0 == 0 || starts.may_have_ended_with(end.status, reported) {
                 return None;
             }
-            Some(format!("is said to have ended with {said:?}, and ended with {:?}", starts.last))
+            Some(format!("is said to have ended with {reported:?}, and ended with {:?}", starts.last))
         })
     }
 
@@ -166,8 +167,8 @@ impl Statuses {
         for ((id, _), starts) in self.starts.iter().filter(|(_, starts)| starts.last.is_some()) {
             let is_known = store.alloc(*id).is_none_or(|(_, row)| row.is_terminal());
             let content = machines[starts.node].content();
-            let kept = content.records.get(&berth_api::agent::AllocId(id.to_bytes()));
-            if !is_known && kept.is_none_or(|record| record.forgotten) {
+            let record = content.records.get(&berth_api::agent::AllocId(id.to_bytes()));
+            if !is_known && record.is_none_or(|record| record.forgotten) {
                 return Err((KEPT, format!("{id} has ended on node {}, and nobody knows", starts.node + 1)));
             }
         }
@@ -178,8 +179,9 @@ impl Statuses {
 impl TaskStarts {
     /// Whether an allocation of which this is a task may end so. Of what the machine's restart has ended an agent has what it knew of
     /// processes before.
-    fn may_have_ended_with(&self, status: ClientStatus, said: Exit) -> bool {
+    fn may_have_ended_with(&self, status: ClientStatus, reported: Exit) -> bool {
         let is_lost = status == ClientStatus::Lost && self.was_rebooted;
-        self.last == Some(said) || is_lost && (said == Exit::default() || self.exits.contains(&said))
+        self.last == Some(reported)
+            || is_lost && (reported == Exit::default() || self.exits.contains(&reported))
     }
 }

@@ -1,4 +1,5 @@
-//! The rules, a file each; those of jobs' lives are the controller's. They look at what really happens, never at what a server says of itself, unless that is the rule.
+//! The rules, a file each; those of jobs' lives are the controller's. They look at what really happens, never at what a server says
+//! of itself, unless that is the rule.
 
 pub mod history;
 mod i01_leaders;

@@ -27,11 +27,11 @@ impl Outage {
         for (node, machine) in machines.iter().enumerate() {
             let content = machine.content();
             let runs = content.processes.iter().filter(|(_, process)| process.until_ns > until_ns);
-            let wanted = runs.filter(|(of, _)| {
+            let desired = runs.filter(|(of, _)| {
                 let id = AllocId(u128::from_be_bytes(of.alloc.0));
                 !is_stopped(id) && store.alloc(id).is_some_and(|(_, row)| row.is_desired())
             });
-            self.0.extend(wanted.map(|(of, process)| ((node, *of), (process.from_ns, content.boots))));
+            self.0.extend(desired.map(|(of, process)| ((node, *of), (process.from_ns, content.boots))));
         }
     }
 

@@ -97,7 +97,7 @@ impl Agent {
             self.dial();
             self.speak();
             let deadline = sleep_until_ns(self.deadline_ns());
-            let heard = match &self.link {
+            let message = match &self.link {
                 Some(link) if !self.habits.is_behind() => {
                     <Simulated as Runtime>::Async::select2(link.recv(), deadline).await
                 }
@@ -106,7 +106,7 @@ impl Agent {
                     Select2::Second(())
                 }
             };
-            match heard {
+            match message {
                 Select2::First(Some(frame)) => self.hear(&frame)?,
                 Select2::First(None) => self.hang_up(),
                 Select2::Second(()) => self.handle(Event::Tick)?,
@@ -116,9 +116,9 @@ impl Agent {
 
     fn deadline_ns(&self) -> u64 {
         let content = self.env.machine.content();
-        let news = self.watched.iter().filter_map(|(of, told)| {
+        let news = self.watched.iter().filter_map(|(of, is_reported)| {
             let process = content.processes.get(of)?;
-            Some(if *told { process.until_ns } else { process.from_ns })
+            Some(if *is_reported { process.until_ns } else { process.from_ns })
         });
         let own_ns = |at_ns: u64| at_ns.saturating_sub(BEGINNING_NS);
         let speaks = self.habits.silent_until_ns().or_else(|| self.session.deadline().map(own_ns));
@@ -324,8 +324,8 @@ impl Agent {
     }
 
     pub(super) fn on_desired(&mut self, change: DesiredChange) -> Result<(), AgentDied> {
-        let told = story::desired(&change);
-        self.env.truth.log_line(&format!("node {}: is to {told}", self.env.number + 1));
+        let text = story::desired(&change);
+        self.env.truth.log_line(&format!("node {}: is to {text}", self.env.number + 1));
         let Ok(events) = events_of(change, &mut self.groups) else {
             self.env.truth.violated("protocol", "desired state cannot be read".to_owned());
             return Ok(());

@@ -9,11 +9,11 @@ pub fn up(message: &Up) -> Option<String> {
         Up::Hello(hello) => Some(format!("says hello, start {}, dial {}", hello.epoch, hello.dial)),
         Up::Update(update) => {
             let status = |encoded| AllocStatus::decode(encoded).unwrap_or_default();
-            let told = update.allocs.iter().cloned().map(status);
-            let told: Vec<String> =
-                told.map(|one| format!("{} {:?}", short(&one.alloc_id), one.status())).collect();
+            let statuses = update.allocs.iter().cloned().map(status);
+            let statuses: Vec<String> =
+                statuses.map(|one| format!("{} {:?}", short(&one.alloc_id), one.status())).collect();
             let all = if update.resync_done { ", which is all" } else { "" };
-            Some(format!("reports {}{all}", list(&told)))
+            Some(format!("reports {}{all}", list(&statuses)))
         }
         _ => None,
     }
@@ -21,12 +21,12 @@ pub fn up(message: &Up) -> Option<String> {
 
 /// What an agent that is let in is to report.
 pub fn welcome(welcome: &Welcome) -> String {
-    let owed = match welcome.mode() {
+    let due = match welcome.mode() {
         WelcomeMode::Equal => "nothing".to_owned(),
         WelcomeMode::FromSeq => format!("what has changed since {}", welcome.observed_seq),
         WelcomeMode::Full => "everything".to_owned(),
     };
-    format!("is welcomed, and is to report {owed}")
+    format!("is welcomed, and is to report {due}")
 }
 
 /// What an agent is asked to do.
@@ -46,10 +46,13 @@ pub fn desired(change: &DesiredChange) -> String {
         ("remove", &purge),
         ("end, because it is not named,", &left_out),
     ];
-    let said = lists.iter().filter(|(_, list)| !list.is_empty());
-    let said: Vec<String> = said.map(|(what, list)| format!("{what} {}", ids(list))).collect();
+    let parts_named = lists.iter().filter(|(_, list)| !list.is_empty());
+    let parts_named: Vec<String> = parts_named.map(|(what, list)| format!("{what} {}", ids(list))).collect();
     let full = if parts.iter().any(|part| part.full) { " and nothing else" } else { "" };
-    format!("{}{full}", if said.is_empty() { "run nothing".to_owned() } else { said.join("; ") })
+    format!(
+        "{}{full}",
+        if parts_named.is_empty() { "run nothing".to_owned() } else { parts_named.join("; ") }
+    )
 }
 
 /// The beginning of an id, which distinguishes it from others.

@@ -135,7 +135,7 @@ pub async fn run(server: Server, proposals: mpsc::Sender<Proposal>, seed: u64) {
 
 /// What readers see of observed changes, by index: allocation and hash. What a later one of the same publication replaced is
 /// not to be seen any more.
-fn shown(
+fn visible_changes(
     seen: &[(Index, Vec<(AllocSlot, AllocId)>)],
     observed: &Observed,
 ) -> Vec<(Index, Vec<(AllocId, u128)>)> {
@@ -296,7 +296,7 @@ impl ActionShell {
             }
             Action::Judged { refused, .. } => env.truth.judged(refused.count),
             Action::Publish { store, observed, index, logged, seen, recovery, is_anew } => {
-                let mut seen = shown(&seen, &observed);
+                let mut seen = visible_changes(&seen, &observed);
                 if env.bug == Some(Bug::LosesObserved) && random_u64().is_multiple_of(16) {
                     seen.pop();
                 }

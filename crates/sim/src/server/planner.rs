@@ -20,17 +20,17 @@ pub async fn run(server: Server) {
     let mut planner = Planner::default();
     let mut before = server.view();
     loop {
-        let asked = lock(&server.0.requests).pop_front();
-        let Some(asked) = asked else {
+        let request = lock(&server.0.requests).pop_front();
+        let Some(request) = request else {
             server.0.request_arrived.notified().await;
             continue;
         };
         if server.env().bug == Some(Bug::LosesEvaluations) && random_u64().is_multiple_of(64) {
             continue;
         }
-        let (plan, ticket) = answer(&server, &mut planner, &asked, &mut before).await;
+        let (plan, ticket) = answer(&server, &mut planner, &request, &mut before).await;
         server.env().truth.planned();
-        server.enqueue(Input::Event(Event::Planned { term: asked.term, plan: Box::new(plan), ticket }));
+        server.enqueue(Input::Event(Event::Planned { term: request.term, plan: Box::new(plan), ticket }));
     }
 }
 
@@ -66,12 +66,12 @@ async fn answer(
 
 /// Claims what a plan takes; none when others have claimed it meanwhile, unless it is the `last` one that is made.
 fn claim(server: &Server, plan: &Plan, last: bool) -> Option<Ticket> {
-    let mut wanted: Vec<Claim> = plan.claims().collect();
+    let mut claimed: Vec<Claim> = plan.claims().collect();
     if server.env().bug == Some(Bug::PlansWithoutClaims) {
-        wanted.clear();
+        claimed.clear();
     }
     let mut claims = server.0.claims.lock();
-    let ticket = claims.add(&plan.job.namespace, wanted);
+    let ticket = claims.add(&plan.job.namespace, claimed);
     if !last && claims.overdraw(ticket, &server.view().store) {
         claims.release(ticket);
         return None;

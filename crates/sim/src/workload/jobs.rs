@@ -126,8 +126,8 @@ fn silent(random: &mut Random, group: Group) -> Group {
     let span = ms(random, 3_000, 40_000);
     if random.percent(25) {
         let name = *random.pick(&["MaxClientDisconnect", "StopAfterClientDisconnect"]);
-        let kept = IgnoredSettings::from([(name.to_owned(), Value::Int(span.as_nanos() as i64))]);
-        return Group { kept, ..group };
+        let settings = IgnoredSettings::from([(name.to_owned(), Value::Int(span.as_nanos() as i64))]);
+        return Group { kept: settings, ..group };
     }
     let stops = random.percent(30);
     let disconnect = Disconnect {

@@ -95,8 +95,8 @@ impl Client {
                 }
                 continue;
             }
-            let asked = self.draw(&server, eval);
-            if let Some((what, commands)) = asked {
+            let request = self.draw(&server, eval);
+            if let Some((what, commands)) = request {
                 self.ask(&server, eval, what, commands).await;
             }
         }

@@ -49,9 +49,9 @@ impl Simulation {
         facts.judge(result);
         if self.faults_ended {
             let servers = self.servers.all();
-            let shown = servers.iter().enumerate();
-            let shown = shown.filter_map(|(number, server)| Some((number, server.as_ref()?.view())));
-            let result = facts.invariants.on_shown(since_ns, shown);
+            let views = servers.iter().enumerate();
+            let views = views.filter_map(|(number, server)| Some((number, server.as_ref()?.view())));
+            let result = facts.invariants.on_shown(since_ns, views);
             facts.judge(result);
         }
     }

@@ -31,7 +31,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
 const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
 
 fn decode(engine: &impl Engine, encoded: &str) -> Result<Value, String> {
-    let bytes = engine.decode(encoded).map_err(|_| "it is not Base64".to_owned())?;
+    // Tools that encode break lines, and Go's decoder skips them.
+    let one_line = encoded.replace(['\n', '\r'], "");
+    let bytes = engine.decode(one_line).map_err(|_| "it is not Base64".to_owned())?;
     String::from_utf8(bytes).map(text).map_err(|_| "what is decoded is no text in UTF-8".to_owned())
 }
 

@@ -82,10 +82,10 @@ fn count(
     arguments: &[Value],
     decide: fn(usize, usize) -> bool,
 ) -> Result<Value, String> {
-    let (asked, all) = (as_list(&arguments[0])?, as_list(&arguments[1])?);
+    let (required, all) = (as_list(&arguments[0])?, as_list(&arguments[1])?);
     let mut found = 0;
-    for one in asked {
+    for one in required {
         found += usize::from(is_among(evaluator, all, one)?);
     }
-    Ok(Value::Bool(decide(found, asked.len())))
+    Ok(Value::Bool(decide(found, required.len())))
 }

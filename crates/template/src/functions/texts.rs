@@ -83,7 +83,7 @@ fn printed(evaluator: &mut Evaluator<'_>, arguments: &[Value]) -> Result<String,
 const QUERY: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// A capital begins each word.
+/// A capital begins each word. Words begin where they do for Go's `strings.Title`: after an apostrophe too, not after `_`.
 fn title(from: &str) -> String {
     let (mut out, mut begins) = (String::with_capacity(from.len()), true);
     for c in from.chars() {
@@ -92,7 +92,7 @@ fn title(from: &str) -> String {
         } else {
             out.push(c)
         }
-        begins = !(c.is_alphanumeric() || c == '_' || c == '\'');
+        begins = if c.is_ascii() { !c.is_ascii_alphanumeric() && c != '_' } else { c.is_whitespace() };
     }
     out
 }

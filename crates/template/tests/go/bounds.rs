@@ -3,12 +3,12 @@
 use berth_template::limits::{ACTIONS_MAX, NESTING_MAX, TEXT_BYTES_MAX, VARIABLES_MAX};
 use berth_template::{Delimiters, ParsedTemplate};
 
-use super::world::{parse, shown};
+use super::world::{outcome, parse};
 
 /// On a thread with less room than those that serve requests and prepare tasks have.
 fn on_a_small_stack(template: String) -> String {
     let thread = std::thread::Builder::new().stack_size(1 << 20);
-    thread.spawn(move || shown(&template)).expect("a thread").join().expect("no overflow")
+    thread.spawn(move || outcome(&template)).expect("a thread").join().expect("no overflow")
 }
 
 #[test]
@@ -44,14 +44,14 @@ fn steps_are_bounded() {
         "{{ range loop 100000 }}{{ $x := regexMatch \"[a-z]{40}\" \"x\" }}{{ end }}",
         "{{ define \"a\" }}{{ range loop 9999 }}{{ template \"b\" }}{{ end }}{{ end }}{{ define \"b\" }}{{ range loop 9999 }}{{ end }}{{ end }}{{ template \"a\" }}",
     ] {
-        let said = shown(endless);
-        assert!(said.contains("the limit of one template"), "{endless}: {said}");
+        let text = outcome(endless);
+        assert!(text.contains("the limit of one template"), "{endless}: {text}");
     }
     let long = format!(
         "{{{{ $x := `{}` }}}}{{{{ range loop 100000 }}}}{{{{ $y := toLower $x }}}}{{{{ end }}}}",
         "x".repeat(100_000)
     );
-    assert!(shown(&long).contains("the limit of one template"));
+    assert!(outcome(&long).contains("the limit of one template"));
 }
 
 #[test]
@@ -68,20 +68,20 @@ fn what_is_made_is_bounded() {
         "{{ $x := printf \"%09999d\" 1 }}{{ range loop 10000 }}{{ $y := join $x (split \"\" $x) }}{{ end }}",
         "{{ indent 9223372036854775807 \"x\" }}",
     ] {
-        let said = shown(huge);
-        assert!(said.contains("the limit of one template"), "{huge}: {said}");
+        let text = outcome(huge);
+        assert!(text.contains("the limit of one template"), "{huge}: {text}");
     }
     let padded = format!("{{{{ printf `{}` }}}}", "%9999d".repeat(1_000));
-    assert!(shown(&padded).len() < 5 << 20);
+    assert!(outcome(&padded).len() < 5 << 20);
     let padded = format!("{{{{ printf `{}`{} }}}}", "%9999d".repeat(1_000), " 1".repeat(1_000));
-    assert!(shown(&padded).contains("the limit of one template"));
-    assert!(shown("{{ printf \"%99999d\" 1 }}").contains("pads to 10000 at most"));
+    assert!(outcome(&padded).contains("the limit of one template"));
+    assert!(outcome("{{ printf \"%99999d\" 1 }}").contains("pads to 10000 at most"));
 }
 
 #[test]
 fn what_is_asked_for_is_bounded() {
     let many = "{{ range loop 100 }}{{ $x := nomadVarExists (printf \"a/%d\" .) }}{{ end }}";
-    assert!(shown(many).contains("more than 64 variables and lists, the limit of one template"));
+    assert!(outcome(many).contains("more than 64 variables and lists, the limit of one template"));
 }
 
 /// What would not end otherwise: looked at again after each space, a mebibyte of them takes minutes.
@@ -96,10 +96,10 @@ fn white_space_is_read_once() {
         ("{{- /* c */", "-}} x", "x"),
     ] {
         let spaces = " ".repeat(most);
-        assert_eq!(shown(&format!("{before}{spaces}{after}")), comes_to, "{before} {after}");
+        assert_eq!(outcome(&format!("{before}{spaces}{after}")), comes_to, "{before} {after}");
     }
     // The same where each is an action's.
-    assert_eq!(shown(&"{{ \t\n 1  \t }}".repeat(20_000)), "1".repeat(20_000));
+    assert_eq!(outcome(&"{{ \t\n 1  \t }}".repeat(20_000)), "1".repeat(20_000));
 }
 
 #[test]
@@ -120,12 +120,12 @@ fn declared_variables_are_bounded() {
     let declared =
         |count: usize| (0..count).map(|at| format!("{{{{ $v{at} := {at} }}}}")).collect::<String>();
     let last = format!("{}{{{{ $v999 }}}}", declared(VARIABLES_MAX));
-    assert_eq!(shown(&last), "999");
+    assert_eq!(outcome(&last), "999");
     let many = declared(VARIABLES_MAX + 1);
-    assert!(shown(&many).ends_with("more than 1000 variables are declared here, the limit of a template"));
+    assert!(outcome(&many).ends_with("more than 1000 variables are declared here, the limit of a template"));
     // What is declared in a block is so only there.
     let blocks = "{{ if true }}{{ $x := 1 }}{{ $x }}{{ end }}".repeat(VARIABLES_MAX + 1);
-    assert_eq!(shown(&blocks).len(), VARIABLES_MAX + 1);
+    assert_eq!(outcome(&blocks).len(), VARIABLES_MAX + 1);
 }
 
 /// Each of them does more work for each step than others, unless that is counted.
@@ -150,11 +150,11 @@ fn work_is_counted_and_not_only_calls() {
         format!("{long}{{{{ trim $x $x }}}}"),
         format!("{long}{{{{ range loop 200 }}}}{{{{ $y := regexMatch \"b\" $x }}}}{{{{ end }}}}"),
     ] {
-        let said = shown(&heavy);
-        assert!(said.contains("the limit of one template"), "{}: {said}", &heavy[..heavy.len().min(90)]);
+        let text = outcome(&heavy);
+        assert!(text.contains("the limit of one template"), "{}: {text}", &heavy[..heavy.len().min(90)]);
     }
     // A round costs what it does, however much is left that it could go over.
     let broken =
         "{{ $v := nomadVar \"large\" }}{{ range loop 50000 }}{{ range $v }}{{ break }}{{ end }}{{ end }}";
-    assert_eq!(shown(broken), "");
+    assert_eq!(outcome(broken), "");
 }

@@ -3,7 +3,7 @@
 use berth_template::{RenderOptions, function_names};
 
 use super::all;
-use super::world::{World, parse, rendered, shown};
+use super::world::{World, outcome, parse, rendered};
 
 #[test]
 fn comparisons_and_logic() {
@@ -72,7 +72,10 @@ fn formats() {
 #[test]
 fn texts() {
     all(&[
-        ("{{ toLower \"AB\" }}{{ toUpper \"ab\" }}{{ toTitle \"a big-dog's day\" }}", "abABA Big-Dog's Day"),
+        (
+            "{{ toLower \"AB\" }}{{ toUpper \"ab\" }}{{ toTitle \"a big-dog's d_ay\" }}",
+            "abABA Big-Dog'S D_ay",
+        ),
         (
             "{{ trimSpace \" a \\n\" }}|{{ trim \"!\" \"!!a!!\" }}|{{ trimPrefix \"a\" \"aab\" }}|{{ trimSuffix \"b\" \"abb\" }}",
             "a|a|ab|ab",
@@ -156,6 +159,7 @@ fn encodings() {
             "{{ base64Encode \"a?>\" }} {{ base64Decode \"YT8+\" }} {{ base64URLEncode \"a?>\" }} {{ base64URLDecode \"YT8-\" }}",
             "YT8+ a?> YT8- a?>",
         ),
+        ("{{ base64Decode \"YT\\r\\n8+\\n\" }} {{ base64URLDecode \"YT\\n8-\" }}", "a?> a?>"),
         ("{{ sha256Hex \"a\" }}", "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"),
         ("{{ md5sum \"a\" }}", "0cc175b9c0f1b6a831c399e269772661"),
         (
@@ -166,8 +170,8 @@ fn encodings() {
         ("{{ toJSONPretty (parseJSON `{\"a\":1}`) }}", "{\n  \"a\": 1\n}"),
         ("{{ nomadVar \"nomad/jobs/web/db\" | toJSON }}", "{\"host\":\"db1\"}"),
     ]);
-    assert!(shown("{{ parseJSON \"{\" }}").contains("it is not JSON"));
-    assert!(shown("{{ base64Decode \"!\" }}").contains("it is not Base64"));
+    assert!(outcome("{{ parseJSON \"{\" }}").contains("it is not JSON"));
+    assert!(outcome("{{ base64Decode \"!\" }}").contains("it is not Base64"));
 }
 
 #[test]

@@ -11,6 +11,6 @@ mod world;
 /// Each template comes to its text.
 fn all(cases: &[(&str, &str)]) {
     for (template, expected) in cases {
-        assert_eq!(world::shown(template), *expected, "{template}");
+        assert_eq!(world::outcome(template), *expected, "{template}");
     }
 }

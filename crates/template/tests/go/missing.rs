@@ -9,7 +9,7 @@ fn texts<'q>(queries: impl IntoIterator<Item = &'q Query>) -> Vec<String> {
 }
 
 #[test]
-fn what_is_asked_for_is_told() {
+fn the_queries_of_a_template_are_reported() {
     let found = rendered("{{ with nomadVar \"nomad/jobs/web\" }}{{ .user }}{{ end }}{{ nomadVarExists \"b\" }}{{ len (nomadVarList \"app\") }}")
         .expect("rendered");
     assert_eq!(found.text, "webfalse1");

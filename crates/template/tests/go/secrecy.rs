@@ -45,12 +45,12 @@ fn no_error_quotes_a_value() {
                 let strict = RenderOptions { error_on_missing_key: true };
                 let Err(error) = template.render(&world, strict) else { continue };
                 errors += 1;
-                let said = error.message.replace("limits", "");
+                let message = error.message.replace("limits", "");
                 assert!(
-                    !said.contains("733") && !said.contains(marker),
-                    "{name}{list} of {marker:?}: {said}"
+                    !message.contains("733") && !message.contains(marker),
+                    "{name}{list} of {marker:?}: {message}"
                 );
-                assert!(!said.contains("70"), "{name}{list} of {marker:?}: {said}");
+                assert!(!message.contains("70"), "{name}{list} of {marker:?}: {message}");
             }
         }
     }

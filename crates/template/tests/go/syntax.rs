@@ -3,7 +3,7 @@
 use berth_template::{Delimiters, ParsedTemplate, RenderOptions};
 
 use super::all;
-use super::world::{World, parse, shown};
+use super::world::{World, outcome, parse};
 
 #[test]
 fn texts_and_trimming() {
@@ -176,10 +176,10 @@ fn errors_say_where_in_characters() {
     let error = parse("öö\nöö {{ nope }}").expect_err("unknown");
     assert_eq!((error.line, error.column), (2, 7));
     assert_eq!(
-        shown("a\n  {{ .x.y }}"),
+        outcome("a\n  {{ .x.y }}"),
         "error: line 2, column 6: there is no field .x of a value that is nil"
     );
-    assert_eq!(shown("{{ \"open"), "error: line 1, column 4: the text after \" has no end");
-    assert_eq!(shown("{{ 1"), "error: line 1, column 1: the action has no end \"}}\"");
-    assert_eq!(shown("{{/* open"), "error: line 1, column 1: the comment has no end `*/`");
+    assert_eq!(outcome("{{ \"open"), "error: line 1, column 4: the text after \" has no end");
+    assert_eq!(outcome("{{ 1"), "error: line 1, column 1: the action has no end \"}}\"");
+    assert_eq!(outcome("{{/* open"), "error: line 1, column 1: the comment has no end `*/`");
 }

@@ -82,7 +82,7 @@ pub fn rendered(text: &str) -> Result<Rendered, TemplateError> {
 }
 
 /// What a template comes to; or why not, and where.
-pub fn shown(text: &str) -> String {
+pub fn outcome(text: &str) -> String {
     match rendered(text) {
         Ok(Rendered { missing, .. }) if !missing.is_empty() => {
             format!("missing {}", missing.iter().map(Query::to_string).collect::<Vec<_>>().join(" "))

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn small_pieces_take_no_more_room_than_a_large_one() {
+    fn small_pieces_take_no_more_memory_than_a_large_one() {
         let mut inbox = Inbox::new(1 << 16);
         (0..1 << 16).for_each(|_| inbox.push(b"x").expect("allowed"));
         assert!(inbox.bytes.capacity() <= 1 << 17);

@@ -271,7 +271,7 @@ impl AgentSession {
         left_out
     }
 
-    /// Notes how an allocation fares. Allocations that the servers have forgotten are dropped.
+    /// Notes the status of an allocation. Allocations that the servers have forgotten are dropped.
     pub fn observe(&mut self, alloc: AllocId, status: &AllocStatus, urgent: bool, now_ns: u64) {
         if !self.table.observe(alloc, Bytes::from(status.encode_to_vec()), self.seq + 1) {
             return;

@@ -85,17 +85,17 @@ impl AllocTable {
         left_out
     }
 
-    fn want(&mut self, id: AllocId, wanted: DesiredRun) {
+    fn want(&mut self, id: AllocId, run: DesiredRun) {
         match self.position(id) {
             Ok(position) => {
                 self.desired.remove(self.entries[position].wanted.hash(id));
-                self.entries[position].wanted = wanted;
+                self.entries[position].wanted = run;
             }
             Err(position) => {
-                self.entries.insert(position, AllocEntry { id, wanted, seq: 0, status: Bytes::new() });
+                self.entries.insert(position, AllocEntry { id, wanted: run, seq: 0, status: Bytes::new() });
             }
         }
-        self.desired.add(wanted.hash(id));
+        self.desired.add(run.hash(id));
     }
 
     fn remove(&mut self, id: AllocId) {

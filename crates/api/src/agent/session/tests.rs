@@ -225,7 +225,7 @@ fn a_server_may_ask_for_fewer_heartbeats() {
 }
 
 #[test]
-fn nothing_is_said_before_the_welcome_or_after_the_end() {
+fn nothing_is_sent_before_the_welcome_or_after_the_end() {
     let mut session = AgentSession::new(0, UPDATE_DELAY_NS);
     tell(&mut session, desired(1, &[1], &[], &[]), 0);
     session.observe(id(1), &status(1, "a"), true, 0);

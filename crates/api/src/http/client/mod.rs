@@ -252,8 +252,8 @@ impl Client {
     ) -> Result<Response<Incoming>, ApiError> {
         if response.status().is_success() {
             let cluster = response.headers().get(CLUSTER_HEADER).and_then(|id| id.to_str().ok());
-            if let (Some(kept), Some(cluster)) = (&self.cluster, cluster) {
-                kept.get_or_init(|| cluster.to_owned());
+            if let (Some(known), Some(cluster)) = (&self.cluster, cluster) {
+                known.get_or_init(|| cluster.to_owned());
             }
             return Ok(response);
         }

@@ -35,7 +35,7 @@ pub struct RawResponse {
 impl RawRequest {
     /// Whether a header of that name is given.
     pub fn has_header(&self, name: &str) -> bool {
-        self.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name))
+        self.headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name))
     }
 
     /// Whether the token of the client is sent with it.

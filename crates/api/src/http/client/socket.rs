@@ -1,6 +1,6 @@
 //! A WebSocket to a server, with JSON objects in both directions.
 
-use std::{io, marker::PhantomData};
+use std::{io, marker::PhantomData, time::Duration};
 
 use berth_tls::Stream;
 use futures_util::{
@@ -9,7 +9,7 @@ use futures_util::{
 };
 use hyper::header::{HeaderName, HeaderValue};
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, time::timeout};
 use tokio_tungstenite::{
     WebSocketStream, client_async,
     tungstenite::{
@@ -19,7 +19,7 @@ use tokio_tungstenite::{
     },
 };
 
-use super::{ApiError, Client, ErrorResponse, Target};
+use super::{ApiError, CONNECT_TIMEOUT_MS, Client, ErrorResponse, REQUEST_TIMEOUT_MS, Target};
 
 /// Close codes from here on are a status of HTTP more than this.
 const CLOSE_CODE_BASE: u16 = 4_000;
@@ -46,7 +46,23 @@ impl Client {
         &self,
         target: &Target,
     ) -> Result<(SocketSender<Up>, SocketReceiver<Down>), ApiError> {
+        self.socket_within(target, Duration::from_millis(REQUEST_TIMEOUT_MS)).await
+    }
+
+    async fn socket_within<Up: Serialize, Down: DeserializeOwned>(
+        &self,
+        target: &Target,
+        patience: Duration,
+    ) -> Result<(SocketSender<Up>, SocketReceiver<Down>), ApiError> {
         let url = self.url(target);
+        let opened = timeout(patience, self.open(url.clone())).await;
+        opened.unwrap_or_else(|_| Err(ApiError::TimedOut { url, after: patience }))
+    }
+
+    async fn open<Up: Serialize, Down: DeserializeOwned>(
+        &self,
+        url: String,
+    ) -> Result<(SocketSender<Up>, SocketReceiver<Down>), ApiError> {
         let stream = self.stream().await.map_err(|error| ApiError::from_cause(&self.address, &error))?;
         let request = url.replacen("http", "ws", 1).into_client_request();
         let mut request = request.map_err(|error| ApiError::Encode(error.to_string()))?;
@@ -66,7 +82,8 @@ impl Client {
     /// A connection of its own.
     async fn stream(&self) -> io::Result<Stream> {
         let host = self.address.host_and_port();
-        let stream = TcpStream::connect(&host).await?;
+        let patience = Duration::from_millis(CONNECT_TIMEOUT_MS);
+        let stream = timeout(patience, TcpStream::connect(&host)).await.map_err(io::Error::from)??;
         stream.set_nodelay(true)?;
         if self.address.is_encrypted() {
             self.tls.connect(stream, &host).await
@@ -129,5 +146,24 @@ fn failure(url: &str, error: Error) -> ApiError {
             ApiError::Refused(ErrorResponse { status: status.as_u16(), text, url: url.to_owned() })
         }
         error => ApiError::Broken { url: url.to_owned(), reason: error.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_never_answers_is_not_waited_for() {
+        // The system takes the connection in, and nobody reads what comes on it.
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("it listens");
+        let address = listener.local_addr().expect("it has one");
+        let client = Client::new(address.to_string().parse().expect("an address"));
+        let patience = Duration::from_millis(50);
+        let opened = client.socket_within::<Value, Value>(&Target::new("/v1/x"), patience).await;
+        assert!(matches!(opened.err(), Some(ApiError::TimedOut { after, .. }) if after == patience));
     }
 }

@@ -62,8 +62,8 @@ impl<T> ExpiryQueue<T> {
         over
     }
 
-    /// To be called when something was garbage-collected, be it before its time: one step of a sweep of what is no longer there. A step looks
-    /// at the things of one second.
+    /// One step of a sweep of what is no longer there, to be called whenever something was garbage-collected, even before its time. A
+    /// step looks at the things of one second.
     pub fn drop_gone(&mut self, is_there: impl Fn(&T) -> bool) {
         if self.sweep_from.is_none() && self.len <= self.sweep_above {
             return;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_before_its_time_waits_no_longer() {
+    fn what_is_collected_before_its_time_waits_no_longer() {
         let mut waiting = ExpiryQueue::default();
         let (things, gone_below) = (100_000, 99_990);
         for thing in 0..things {

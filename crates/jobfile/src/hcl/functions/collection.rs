@@ -8,12 +8,12 @@ use crate::hcl::value::{Members, Value, in_order};
 pub(super) static TABLE: &[Function] = &[
     function("chunklist", 2..=2, chunks),
     function("coalesce", SOME, |a| {
-        let given = a.values.iter().find(|value| !matches!(value, Value::Null));
-        given.cloned().ok_or_else(|| "all of its arguments are null".to_owned())
+        let first = a.values.iter().find(|value| !matches!(value, Value::Null));
+        first.cloned().ok_or_else(|| "all of its arguments are null".to_owned())
     }),
     function("coalescelist", SOME, |a| {
-        let given = (0..a.values.len()).find(|at| a.list(*at).is_ok_and(|list| !list.is_empty()));
-        given.map(|at| a.value(at).clone()).ok_or_else(|| "all of its lists are empty".to_owned())
+        let first = (0..a.values.len()).find(|at| a.list(*at).is_ok_and(|list| !list.is_empty()));
+        first.map(|at| a.value(at).clone()).ok_or_else(|| "all of its lists are empty".to_owned())
     }),
     function("compact", 1..=1, |a| {
         let filled =
@@ -41,7 +41,11 @@ pub(super) static TABLE: &[Function] = &[
     function("lookup", 2..=3, lookup),
     function("merge", SOME, merge),
     function("range", 1..=3, range),
-    function("reverse", 1..=1, |a| Ok(Value::list(a.list(0)?.iter().rev().cloned().collect()))),
+    // Nomad's takes a text under either name, and a list under none.
+    function("reverse", 1..=1, |a| match a.value(0) {
+        Value::Text(text) => Ok(Value::text(text.chars().rev().collect::<String>())),
+        _ => Ok(Value::list(a.list(0)?.iter().rev().cloned().collect())),
+    }),
     function("slice", 3..=3, slice),
     function("sort", 1..=1, |a| {
         let mut texts = a.texts(0)?;

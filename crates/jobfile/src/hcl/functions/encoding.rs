@@ -15,7 +15,9 @@ use crate::{
 
 pub(super) static TABLE: &[Function] = &[
     function("base64decode", 1..=1, |a| {
-        let bytes = STANDARD.decode(a.text(0)?.as_bytes()).map_err(|_| "the text is not base64")?;
+        // Tools that encode break lines, and Go's decoder, which Nomad uses, skips them.
+        let one_line = a.text(0)?.replace(['\n', '\r'], "");
+        let bytes = STANDARD.decode(one_line.as_bytes()).map_err(|_| "the text is not base64")?;
         let text = String::from_utf8(bytes).map_err(|_| "what it decodes to is not UTF-8")?;
         Ok(Value::text(text))
     }),

@@ -50,12 +50,15 @@ struct Verb {
     left: bool,
     zeros: bool,
     plus: bool,
+    space: bool,
+    sharp: bool,
     width: usize,
     precision: Option<usize>,
 }
 
 fn formatted(pattern: &str, values: &[&Value]) -> Result<String, String> {
-    let (mut text, mut next) = (String::new(), 0);
+    // Verbs may name their arguments (`%[2]s`), in any order and more than once: it is the last one used that must be the last.
+    let (mut text, mut next, mut used) = (String::new(), 0, 0);
     let mut chars = pattern.chars().peekable();
     while let Some(c) = chars.next() {
         if c != '%' {
@@ -70,10 +73,14 @@ fn formatted(pattern: &str, values: &[&Value]) -> Result<String, String> {
         }
         let value = values.get(next).ok_or_else(|| format!("there is no argument for `%{letter}`"))?;
         next += 1;
+        used = used.max(next);
         text.push_str(&verb.padded(verb.value(letter, value)?));
         check_bytes(text.len())?;
     }
-    if next < values.len() { Err(format!("{} arguments, but {next} verbs", values.len())) } else { Ok(text) }
+    if used < values.len() {
+        return Err(format!("{} arguments, of which the pattern uses {used}", values.len()));
+    }
+    Ok(text)
 }
 
 impl Verb {
@@ -83,6 +90,8 @@ impl Verb {
             verb.left |= flag == '-';
             verb.zeros |= flag == '0';
             verb.plus |= flag == '+';
+            verb.space |= flag == ' ';
+            verb.sharp |= flag == '#';
             chars.next();
         }
         verb.width = digits(chars)?.unwrap_or(0);
@@ -99,25 +108,39 @@ impl Verb {
     fn value(&self, letter: char, value: &Value) -> Result<String, String> {
         let wrong = |wanted: &str| format!("`%{letter}` needs {wanted}, found {}", value.kind());
         let number = || value.to_number().ok_or_else(|| wrong("a number"));
-        let signed = |text: String, number: f64| {
-            if self.plus && number >= 0.0 { format!("+{text}") } else { text }
+        let signed = |text: String| match (text.starts_with('-'), self.plus, self.space) {
+            (false, true, _) => format!("+{text}"),
+            (false, false, true) => format!(" {text}"),
+            _ => text,
+        };
+        // By its sign and its amount, as Go writes it in any base.
+        let whole = |digits: fn(u128) -> String| -> Result<String, String> {
+            let whole = match value {
+                Value::Int(whole) => Some(i128::from(*whole)),
+                _ => Some(number()?).filter(|number| number.fract() == 0.0).map(|number| number as i128),
+            };
+            let whole = whole.ok_or_else(|| wrong("a whole number"))?;
+            Ok(signed((if whole < 0 { "-" } else { "" }).to_owned() + &digits(whole.unsigned_abs())))
         };
         match letter {
             'v' => match value {
-                Value::Text(text) => Ok(self.cut(text)),
+                Value::Text(text) if !self.sharp => Ok(self.cut(text)),
                 other => Ok(to_json(other)?.to_string()),
             },
             's' => value.to_text().map(|text| self.cut(&text)).ok_or_else(|| wrong("text")),
             'q' => Ok(serde_json::Value::from(&*value.to_text().ok_or_else(|| wrong("text"))?).to_string()),
             't' => value.to_bool().map(|truth| truth.to_string()).ok_or_else(|| wrong("true or false")),
-            'd' => number().map(|number| signed(format!("{:.0}", number.trunc()), number)),
-            'b' => number().map(|number| format!("{:b}", number as i64)),
-            'o' => number().map(|number| format!("{:o}", number as i64)),
-            'x' => number().map(|number| format!("{:x}", number as i64)),
-            'X' => number().map(|number| format!("{:X}", number as i64)),
-            'f' => number().map(|n| signed(format!("{n:.*}", self.precision.unwrap_or(6)), n)),
-            'e' => number().map(|n| signed(format!("{n:.*e}", self.precision.unwrap_or(6)), n)),
-            'g' => number().map(|n| signed(n.to_string(), n)),
+            'd' => whole(|amount| amount.to_string()),
+            'b' => whole(|amount| format!("{amount:b}")),
+            'o' => whole(|amount| format!("{amount:o}")),
+            'x' => whole(|amount| format!("{amount:x}")),
+            'X' => whole(|amount| format!("{amount:X}")),
+            'f' => number().map(|number| signed(format!("{number:.*}", self.precision.unwrap_or(6)))),
+            'e' => number().map(|number| signed(scientific(number, self.precision.unwrap_or(6)))),
+            'E' => {
+                number().map(|number| signed(scientific(number, self.precision.unwrap_or(6)).to_uppercase()))
+            }
+            'g' => number().map(|number| signed(number.to_string())),
             _ => Err(format!("there is no verb `%{letter}`")),
         }
     }
@@ -134,10 +157,18 @@ impl Verb {
         if !self.zeros {
             return " ".repeat(missing) + &text;
         }
-        let digits = text.trim_start_matches(['+', '-']);
+        let digits = text.trim_start_matches(['+', '-', ' ']);
         let (sign, digits) = text.split_at(text.len() - digits.len());
         format!("{sign}{}{digits}", "0".repeat(missing))
     }
+}
+
+/// With two digits of the exponent at least, and its sign: `1.5e+00`.
+fn scientific(number: f64, precision: usize) -> String {
+    let text = format!("{number:.precision$e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
+    format!("{digits}e{sign}{exponent:0>2}")
 }
 
 fn digits(chars: &mut Peekable<Chars<'_>>) -> Result<Option<usize>, String> {

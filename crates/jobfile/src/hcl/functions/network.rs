@@ -83,7 +83,7 @@ impl AddressBlock {
 
     /// A part with so many bits more, by its number.
     fn part(self, more: usize, number: u128) -> Result<Self, String> {
-        let more = u32::try_from(more).ok().filter(|more| self.prefix + more <= self.bits);
+        let more = u32::try_from(more).ok().filter(|more| *more <= self.bits - self.prefix);
         let more = more.ok_or("the block has not that many bits left")?;
         let part = Self { prefix: self.prefix + more, ..self };
         if more < 128 && number >> more != 0 {

@@ -92,11 +92,12 @@ fn substr(arguments: &Arguments<'_>) -> Result<Value, String> {
     Ok(Value::text(text.chars().skip(start as usize).take(length as usize).collect::<String>()))
 }
 
+/// A capital begins each word. Words begin where they do for Go's `strings.Title`: after an apostrophe too, not after `_`.
 fn title(text: &str) -> String {
-    let mut inside = false;
+    let mut begins = true;
     let letter = |c: char| {
-        let first = !inside && c.is_alphabetic();
-        inside = c.is_alphanumeric() || c == '\'';
+        let first = begins;
+        begins = if c.is_ascii() { !c.is_ascii_alphanumeric() && c != '_' } else { c.is_whitespace() };
         if first { c.to_uppercase().collect::<String>() } else { c.to_string() }
     };
     text.chars().map(letter).collect()

@@ -59,16 +59,20 @@ fn format_date(arguments: &Arguments<'_>) -> Result<Value, String> {
     let (mut text, mut rest) = (String::new(), &*pattern);
     while let Some(c) = rest.chars().next() {
         if let Some(quoted) = rest.strip_prefix('\'') {
-            let end = quoted.find('\'').ok_or("a quote is not closed")?;
-            text.push_str(if end == 0 { "'" } else { &quoted[..end] });
-            rest = &quoted[end + 1..];
+            let (literal, after) = quoted_literal(quoted).ok_or("a quote is not closed")?;
+            text.push_str(&literal);
+            rest = after;
         } else if c.is_ascii_alphabetic() {
             let run = rest.len() - rest.trim_start_matches(c).len();
             let sequence = SEQUENCES.iter().find(|(letters, _)| *letters == &rest[..run]);
             let (letters, format) =
                 sequence.ok_or_else(|| format!("{:?} stands for nothing", &rest[..run]))?;
             let part = time.format(format).to_string();
-            text.push_str(if *letters == "Z" && part == "+00:00" { "Z" } else { &part });
+            text.push_str(match (*letters, &*part) {
+                ("Z", "+00:00") => "Z",
+                ("ZZZ", "+0000") => "UTC",
+                _ => &part,
+            });
             rest = &rest[run..];
         } else {
             text.push(c);
@@ -76,4 +80,20 @@ fn format_date(arguments: &Arguments<'_>) -> Result<Value, String> {
         }
     }
     Ok(Value::text(text))
+}
+
+/// What stands in quotes, of which the first one was read, and what follows them; none where they are not closed. Two quotes in a
+/// row are one of the text itself, alone or within others.
+fn quoted_literal(text: &str) -> Option<(String, &str)> {
+    if let Some(after) = text.strip_prefix('\'') {
+        return Some(("'".to_owned(), after));
+    }
+    let (mut literal, mut rest) = (String::new(), text);
+    loop {
+        let (part, after) = rest.split_once('\'')?;
+        literal.push_str(part);
+        let Some(more) = after.strip_prefix('\'') else { return Some((literal, after)) };
+        literal.push('\'');
+        rest = more;
+    }
 }

@@ -49,7 +49,7 @@ impl Store {
             }
             ChangeAcl::PutOneTime(token) => self.put_one_time(*token)?,
             ChangeAcl::TakeOneTime(secret) => match self.acl.remove_one_time(&secret, index) {
-                Some(taken) => AclObject::OneTimeToken(taken.token),
+                Some(token) => AclObject::OneTimeToken(token.token),
                 None => return Err(Refusal::NoAclObject("the one-time token".to_owned())),
             },
             ChangeAcl::PutJoinToken(token) => self.put_join_token(*token)?,
@@ -66,9 +66,9 @@ impl Store {
         if last != Index(0) && again != Some(last) {
             return Err(Refusal::AclBootstrapped(last));
         }
-        let made = self.insert_token(token)?;
+        let object = self.insert_token(token)?;
         self.acl.bootstrapped_at = self.index;
-        Ok(made)
+        Ok(object)
     }
 
     fn put_policy(&mut self, mut policy: AclPolicy) -> Result<AclObject, Refusal> {
@@ -129,13 +129,13 @@ impl Store {
     }
 
     fn put_token(&mut self, token: AclToken, events: &mut Vec<StateChange>) -> Result<AclObject, Refusal> {
-        let made = self.insert_token(token)?;
+        let object = self.insert_token(token)?;
         let expired: Vec<_> = self.acl.expired(self.at).take(EXPIRED_FORGOTTEN_MAX).collect();
         for id in expired {
             self.acl.remove_token(id, self.index);
             events.push(StateChange::AclChanged(AclObject::Token(id)));
         }
-        Ok(made)
+        Ok(object)
     }
 
     fn put_one_time(&mut self, mut token: OneTimeToken) -> Result<AclObject, Refusal> {

@@ -233,8 +233,9 @@ impl Store {
         self.change_deployment(job, (id, DeploymentChange::Status), events, |deployment| {
             if deployment.status == DeploymentStatus::Paused && status == DeploymentStatus::Running {
                 // What was held is given its time again.
-                let begun = |group: &&mut DeploymentGroup| group.require_progress_by != Timestamp::default();
-                deployment.groups.iter_mut().filter(begun).for_each(|group| expect_progress(group, at));
+                let has_started =
+                    |group: &&mut DeploymentGroup| group.require_progress_by != Timestamp::default();
+                deployment.groups.iter_mut().filter(has_started).for_each(|group| expect_progress(group, at));
             }
             deployment.status = status;
             deployment.description = description;

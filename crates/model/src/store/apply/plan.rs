@@ -329,8 +329,8 @@ impl Store {
         placement: &Placement,
         after: &[(AllocId, Usage)],
     ) -> Result<(), String> {
-        let given = DevicesHeld::of(&placement.devices, &placement.cores);
-        let Some(detail) = self.nodes.detail(slot).filter(|_| !given.is_empty()) else { return Ok(()) };
+        let granted = DevicesHeld::of(&placement.devices, &placement.cores);
+        let Some(detail) = self.nodes.detail(slot).filter(|_| !granted.is_empty()) else { return Ok(()) };
         let mut held = DevicesHeld::clone(&detail.devices);
         held.remove(self.devices_left_by(slot, after.iter().map(|(id, _)| *id)));
         match detail.node.lacks_of(placement, &held) {

@@ -133,10 +133,10 @@ impl Store {
             };
             let mut part = Usage::default();
             extra.after.iter().filter(|(id, _)| *id == ended).for_each(|(_, promised)| part.add(promised));
-            let kept = part.common(&own);
-            own.remove(&kept);
-            part.remove(&kept);
-            let mut handed = Vec::new();
+            let still_used = part.common(&own);
+            own.remove(&still_used);
+            part.remove(&still_used);
+            let mut promises = Vec::new();
             for (before, left) in &mut after {
                 let on = part.common(left);
                 left.remove(&on);
@@ -145,12 +145,12 @@ impl Store {
                 let is_needed = on != Usage::default()
                     || before_extra.is_some_and(|b| shares(b, &extra.ports, &extra.devices, &extra.cores));
                 if is_needed {
-                    handed.push((*before, on));
+                    promises.push((*before, on));
                 }
             }
-            self.promise(row.id, &handed);
+            self.promise(row.id, &promises);
             self.allocs.update(heir, self.index, self.at, |_, detail| {
-                take_place(&mut detail.extra_mut().after, ended, handed);
+                take_place(&mut detail.extra_mut().after, ended, promises);
             });
             self.discharge_tenant(row.job, &charged);
             let charge = self.charge_of(heir);
@@ -178,9 +178,9 @@ impl Store {
         if extra.ports.is_empty() {
             return Vec::new();
         }
-        let mut kept = self.successor_ports(row.node, row.id);
-        kept.extend(self.ports_of(&extra.after));
-        extra.ports.iter().copied().filter(|port| !kept.contains(port)).collect()
+        let mut unavailable = self.successor_ports(row.node, row.id);
+        unavailable.extend(self.ports_of(&extra.after));
+        extra.ports.iter().copied().filter(|port| !unavailable.contains(port)).collect()
     }
 
     /// Those among them that an allocation preempted.
@@ -273,8 +273,8 @@ impl Store {
         let Some(extra) = self.allocs.extra(slot).filter(|extra| !extra.ports.is_empty()) else {
             return Vec::new();
         };
-        let given = self.successor_ports(row.node, row.id);
-        extra.ports.iter().copied().filter(|port| !given.contains(port)).collect()
+        let successor_ports = self.successor_ports(row.node, row.id);
+        extra.ports.iter().copied().filter(|port| !successor_ports.contains(port)).collect()
     }
 
     /// The ports that a successor may have of an allocation: before version 4 not those of its own predecessors.

@@ -211,12 +211,13 @@ impl Jobs {
         let Some(row) = self.rows.get_mut(slot) else { return };
         self.digest.remove(row.hash());
         row.history.add(scaling_hash(&event));
-        let kept = Arc::make_mut(row.scalings.get_or_insert_default());
-        kept.insert(0, event);
-        let group = kept[0].group.clone();
-        let oldest = kept.iter().enumerate().filter(|(_, kept)| kept.group == group).nth(SCALING_EVENTS_MAX);
+        let events = Arc::make_mut(row.scalings.get_or_insert_default());
+        events.insert(0, event);
+        let group = events[0].group.clone();
+        let oldest =
+            events.iter().enumerate().filter(|(_, event)| event.group == group).nth(SCALING_EVENTS_MAX);
         if let Some((oldest, _)) = oldest {
-            row.history.remove(scaling_hash(&kept.remove(oldest)));
+            row.history.remove(scaling_hash(&events.remove(oldest)));
         }
         self.digest.add(row.hash());
     }

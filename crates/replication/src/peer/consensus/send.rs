@@ -47,8 +47,8 @@ pub(super) async fn send<R: Runtime>(
     let (file, bytes, preamble) = opened.await?;
     let conn = link.conn::<R>().await?;
     let begin = SnapshotBegin::new(&meta, bytes, preamble);
-    let begun = conn.call(Method::SnapshotBegin, |out| wire::put(&begin, out))?;
-    let offset = received::<R>(begun).await?;
+    let pending = conn.call(Method::SnapshotBegin, |out| wire::put(&begin, out))?;
+    let offset = received::<R>(pending).await?;
     pieces::<R>(&conn, disk, file, offset, bytes).await?;
     let end = conn.call(Method::SnapshotEnd, |out| wire::put(&SnapshotEnd { vote: vote.into() }, out))?;
     let answer = answered::<R>(end, INSTALL_MAX).await?;

@@ -61,7 +61,7 @@ fn cycle(allocator: &mut Allocator, now: u64) -> Vec<Offer> {
 }
 
 /// Offers as `framework@node cpu/memory`.
-fn told(offers: &[Offer]) -> Vec<String> {
+fn describe(offers: &[Offer]) -> Vec<String> {
     let tell = |offer: &Offer| {
         let Amounts(amounts) = offer.bundle.amounts;
         let (cpu, memory) = (amounts[Amounts::CPU], amounts[Amounts::MEMORY]);

@@ -198,7 +198,7 @@ proptest! {
         }
         let offers = cycle(&mut allocator, 0);
         for (path, cpu) in ROLES.into_iter().zip(cpus) {
-            prop_assert!(used(&allocator, path).covers(amounts(cpu, cpu)), "{path}: {:?}", told(&offers));
+            prop_assert!(used(&allocator, path).covers(amounts(cpu, cpu)), "{path}: {:?}", describe(&offers));
         }
     }
 

@@ -9,7 +9,7 @@ fn a_free_node_is_offered_whole_to_whoever_holds_least() {
     let charged = OfferEvent::Charged(framework(1), "a".to_owned(), node(1), bundle(600, 100));
     tell(&mut allocator, charged);
     let offers = cycle(&mut allocator, 0);
-    assert_eq!(told(&offers), ["2@1 400/900", "1@2 1000/1000", "2@3 1000/1000"]);
+    assert_eq!(describe(&offers), ["2@1 400/900", "1@2 1000/1000", "2@3 1000/1000"]);
     assert!(cycle(&mut allocator, 1).is_empty(), "everything is on offer");
 }
 
@@ -33,13 +33,13 @@ fn ports_go_with_the_node_and_return_with_the_offer() {
 fn a_refused_node_goes_to_others_until_its_time() {
     let mut allocator = cluster(1, &[(1, "a"), (2, "a")]);
     let offers = cycle(&mut allocator, 0);
-    assert_eq!(told(&offers), ["1@1 1000/1000"]);
+    assert_eq!(describe(&offers), ["1@1 1000/1000"]);
     decline(&mut allocator, &offers[0], Some(50));
     let offers = cycle(&mut allocator, 1);
-    assert_eq!(told(&offers), ["2@1 1000/1000"]);
+    assert_eq!(describe(&offers), ["2@1 1000/1000"]);
     decline(&mut allocator, &offers[0], Some(60));
     assert!(cycle(&mut allocator, 49).is_empty());
-    assert_eq!(told(&cycle(&mut allocator, 50)), ["1@1 1000/1000"]);
+    assert_eq!(describe(&cycle(&mut allocator, 50)), ["1@1 1000/1000"]);
 }
 
 #[test]
@@ -47,10 +47,10 @@ fn more_than_was_refused_is_offered_before_the_time() {
     let mut allocator = cluster(1, &[(1, "a"), (2, "a")]);
     tell(&mut allocator, OfferEvent::Charged(framework(2), "a".to_owned(), node(1), bundle(600, 600)));
     let offers = cycle(&mut allocator, 0);
-    assert_eq!(told(&offers), ["1@1 400/400"]);
+    assert_eq!(describe(&offers), ["1@1 400/400"]);
     decline(&mut allocator, &offers[0], Some(50));
     tell(&mut allocator, OfferEvent::Recovered(framework(2), "a".to_owned(), node(1), bundle(500, 0)));
-    assert_eq!(told(&cycle(&mut allocator, 1)), ["1@1 900/400"]);
+    assert_eq!(describe(&cycle(&mut allocator, 1)), ["1@1 900/400"]);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_suppressed_framework_is_left_alone_until_it_revives() {
         OfferEvent::Refused(framework(1), "a".to_owned(), node(1), bundle(1000, 1000), Timestamp(9000)),
     );
     tell(&mut allocator, OfferEvent::Revived(framework(1), "a".to_owned()));
-    assert_eq!(told(&cycle(&mut allocator, 2001)), ["1@1 1000/1000"], "a revival forgets refusals");
+    assert_eq!(describe(&cycle(&mut allocator, 2001)), ["1@1 1000/1000"], "a revival forgets refusals");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_guarantee_is_met_before_fair_shares() {
     quota(&mut allocator, "c", amounts(2500, 2500), Amounts::UNLIMITED);
     let offers = cycle(&mut allocator, 0);
     assert_eq!(
-        told(&offers),
+        describe(&offers),
         ["3@1 1000/1000", "3@2 1000/1000", "3@3 500/500", "1@3 500/500", "2@4 1000/1000"]
     );
 }
@@ -102,10 +102,10 @@ fn what_is_guaranteed_to_somebody_absent_is_kept_free() {
     let mut allocator = cluster(4, &[(1, "a")]);
     quota(&mut allocator, "c", amounts(2500, 2500), Amounts::UNLIMITED);
     let offers = cycle(&mut allocator, 0);
-    assert_eq!(told(&offers), ["1@1 1000/1000", "1@2 500/500"]);
+    assert_eq!(describe(&offers), ["1@1 1000/1000", "1@2 500/500"]);
     tell(&mut allocator, OfferEvent::FrameworkAdded(framework(3), vec!["c".to_owned()]));
     let offers = cycle(&mut allocator, 1);
-    assert_eq!(told(&offers), ["3@2 500/500", "3@3 1000/1000", "3@4 1000/1000"]);
+    assert_eq!(describe(&offers), ["3@2 500/500", "3@3 1000/1000", "3@4 1000/1000"]);
 }
 
 #[test]
@@ -114,21 +114,21 @@ fn a_guarantee_of_a_role_is_there_for_roles_below_it() {
     quota(&mut allocator, "eng", amounts(2000, 2000), Amounts::UNLIMITED);
     quota(&mut allocator, "eng/dev", amounts(500, 500), Amounts::UNLIMITED);
     let offers = cycle(&mut allocator, 0);
-    assert_eq!(told(&offers), ["2@1 1000/1000", "2@2 1000/1000", "1@3 1000/1000"]);
+    assert_eq!(describe(&offers), ["2@1 1000/1000", "2@2 1000/1000", "1@3 1000/1000"]);
 }
 
 #[test]
-fn a_limit_cuts_offers_and_room_under_it_is_offered_again() {
+fn a_limit_cuts_offers_and_capacity_under_it_is_offered_again() {
     let mut allocator = cluster(3, &[(1, "a"), (2, "b")]);
     quota(&mut allocator, "a", Amounts::ZERO, amounts(1300, 1900));
     let offers = cycle(&mut allocator, 0);
-    assert_eq!(told(&offers), ["1@1 1000/1000", "2@2 1000/1000", "1@3 300/900", "2@3 700/100"]);
+    assert_eq!(describe(&offers), ["1@1 1000/1000", "2@2 1000/1000", "1@3 300/900", "2@3 700/100"]);
     for offer in offers.iter().filter(|offer| offer.framework == framework(2)) {
         decline(&mut allocator, offer, Some(1000));
     }
     assert!(cycle(&mut allocator, 1).is_empty(), "one is at its limit, the other refuses");
     decline(&mut allocator, &offers[0], None);
-    assert_eq!(told(&cycle(&mut allocator, 2)), ["2@1 1000/1000", "1@2 1000/1000"]);
+    assert_eq!(describe(&cycle(&mut allocator, 2)), ["2@1 1000/1000", "1@2 1000/1000"]);
 }
 
 #[test]
@@ -136,9 +136,9 @@ fn a_limit_holds_for_all_below_a_role() {
     let mut allocator = cluster(3, &[(1, "eng/dev"), (2, "eng/test")]);
     quota(&mut allocator, "eng", Amounts::ZERO, amounts(1500, 2000));
     let offers = cycle(&mut allocator, 0);
-    assert_eq!(told(&offers), ["1@1 1000/1000", "2@2 500/1000"]);
+    assert_eq!(describe(&offers), ["1@1 1000/1000", "2@2 500/1000"]);
     quota(&mut allocator, "eng", Amounts::ZERO, Amounts::UNLIMITED);
-    assert_eq!(told(&cycle(&mut allocator, 1)), ["1@2 500/0", "2@3 1000/1000"]);
+    assert_eq!(describe(&cycle(&mut allocator, 1)), ["1@2 500/0", "2@3 1000/1000"]);
 }
 
 #[test]
@@ -169,16 +169,16 @@ fn quotas_that_contradict_each_other_are_refused() {
 fn what_is_gone_leaves_no_trace() {
     let mut allocator = cluster(2, &[(1, "eng/dev"), (2, "eng/dev")]);
     let offers = cycle(&mut allocator, 0);
-    assert_eq!(told(&offers), ["1@1 1000/1000", "2@2 1000/1000"]);
+    assert_eq!(describe(&offers), ["1@1 1000/1000", "2@2 1000/1000"]);
     tell(&mut allocator, OfferEvent::FrameworkRemoved(framework(1)));
-    assert_eq!(told(&cycle(&mut allocator, 1)), ["2@1 1000/1000"]);
+    assert_eq!(describe(&cycle(&mut allocator, 1)), ["2@1 1000/1000"]);
     tell(&mut allocator, OfferEvent::NodeRemoved(node(1)));
     check_books(&allocator);
     tell(&mut allocator, OfferEvent::FrameworkRemoved(framework(2)));
     check_books(&allocator);
     assert!(allocator.roles.find("eng/dev").is_none() && allocator.roles.find("eng").is_none());
     tell(&mut allocator, OfferEvent::FrameworkAdded(framework(3), vec!["ops".to_owned()]));
-    assert_eq!(told(&cycle(&mut allocator, 2)), ["3@2 1000/1000"]);
+    assert_eq!(describe(&cycle(&mut allocator, 2)), ["3@2 1000/1000"]);
 }
 
 #[test]
@@ -186,11 +186,11 @@ fn a_closed_node_and_a_closed_framework_get_no_offers() {
     let mut allocator = cluster(2, &[(1, "a"), (2, "a")]);
     tell(&mut allocator, OfferEvent::NodeOpened(node(1), false));
     tell(&mut allocator, OfferEvent::FrameworkOpened(framework(1), false));
-    assert_eq!(told(&cycle(&mut allocator, 0)), ["2@2 1000/1000"]);
+    assert_eq!(describe(&cycle(&mut allocator, 0)), ["2@2 1000/1000"]);
     tell(&mut allocator, OfferEvent::FrameworkOpened(framework(1), true));
     assert!(cycle(&mut allocator, 1).is_empty());
     tell(&mut allocator, OfferEvent::NodeOpened(node(1), true));
-    assert_eq!(told(&cycle(&mut allocator, 2)), ["1@1 1000/1000"]);
+    assert_eq!(describe(&cycle(&mut allocator, 2)), ["1@1 1000/1000"]);
 }
 
 #[test]
@@ -214,5 +214,5 @@ fn events_that_do_not_fit_change_nothing_and_say_why() {
         allocator.handle(OfferEvent::FrameworkRemoved(framework(2))),
         Err(OffersError::NoFramework(FrameworkId(2)))
     ));
-    assert_eq!(told(&cycle(&mut allocator, 0)), ["1@1 1000/1000"]);
+    assert_eq!(describe(&cycle(&mut allocator, 0)), ["1@1 1000/1000"]);
 }

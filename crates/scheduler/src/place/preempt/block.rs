@@ -1,5 +1,5 @@
-//! A block of nodes: what is free on each and what could be freed, in columns, so that the nodes on which an ask may find
-//! capacity are applied all at once.
+//! A block of nodes: what is free on each and what could be freed, in columns, so that one pass over a
+//! block finds the nodes on which an ask may find capacity.
 //!
 //! Amounts are rounded to 24 bits here. What is asked for is taken for a little less, so that no rounding hides a node.
 

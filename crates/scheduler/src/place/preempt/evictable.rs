@@ -91,7 +91,7 @@ impl EvictableByNode {
         free: ResourceVector,
         is_there: impl Fn(&AllocRow) -> bool,
     ) {
-        let peers = wanted(store, slot, batch).filter(|(_, alloc, _)| is_there(alloc));
+        let peers = desired(store, slot, batch).filter(|(_, alloc, _)| is_there(alloc));
         self.held.clear();
         self.held.extend(peers.map(|(slot, alloc, priority)| (priority, held(store, slot, alloc))));
         let capacity = store.nodes().row(slot).map_or(Resources::ZERO, |row| row.capacity);
@@ -100,7 +100,7 @@ impl EvictableByNode {
 }
 
 /// The allocations of a node that are meant to go on, with their priorities; batch work if it is asked for.
-pub fn wanted(
+pub fn desired(
     store: &Store,
     node: NodeSlot,
     batch: bool,

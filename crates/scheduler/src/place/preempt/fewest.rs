@@ -22,8 +22,8 @@ pub fn fewest(
     let mut search =
         VictimSearch { most: most_of_rest(&may), may: &may, chosen: must, tries: TRIES_MAX, suffice };
     let largest = search.largest_first(lacking);
-    let kept = search.chosen.len();
-    for count in 0..largest.len() - kept {
+    let required = search.chosen.len();
+    for count in 0..largest.len() - required {
         if search.choose(0, count, lacking) {
             return search.chosen;
         }
@@ -62,21 +62,21 @@ impl<F: Fn(&[Victim]) -> bool> VictimSearch<'_, F> {
 
     /// What suffices when the largest go first, without what was taken early and became needless by what came later.
     fn largest_first(&self, mut lacking: ResourceVector) -> Vec<Victim> {
-        let mut taken = self.chosen.clone();
+        let mut victims = self.chosen.clone();
         for victim in self.may {
-            if lacking == ResourceVector::default() && (self.suffice)(&taken) {
+            if lacking == ResourceVector::default() && (self.suffice)(&victims) {
                 break;
             }
             lacking = lacking.minus(victim.bulk);
-            taken.push(*victim);
+            victims.push(*victim);
         }
-        for at in (self.chosen.len()..taken.len()).rev() {
-            let victim = taken.remove(at);
-            if !(self.suffice)(&taken) {
-                taken.insert(at, victim);
+        for at in (self.chosen.len()..victims.len()).rev() {
+            let victim = victims.remove(at);
+            if !(self.suffice)(&victims) {
+                victims.insert(at, victim);
             }
         }
-        taken
+        victims
     }
 }
 

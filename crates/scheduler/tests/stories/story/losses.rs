@@ -102,10 +102,10 @@ impl<'a> Scene<'a> {
             self.left.entry(node).or_default().push((id, self.store.resources_to_promise(slot)));
         }
         let group = &self.store.job(&self.plan.job).unwrap().job().groups[usize::from(placement.group)];
-        let mut asked = group.resources_on(&self.store.nodes().detail(node).unwrap().node);
+        let mut requested = group.resources_on(&self.store.nodes().detail(node).unwrap().node);
         for (_, room) in self.left.get_mut(&node).into_iter().flatten() {
-            let part = room.min(asked);
-            (*room, asked) = (room.minus(part), asked.minus(part));
+            let part = room.min(requested);
+            (*room, requested) = (room.minus(part), requested.minus(part));
         }
         self.world.take(node, placement, charge);
         self.placed.push((node, placement));

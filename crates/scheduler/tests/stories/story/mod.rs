@@ -218,8 +218,8 @@ impl Story {
 
     fn plan(&mut self, name: &str) {
         let plan = self.decide(name);
-        let told = describe::describe(&self.store, &self.nodes, &plan, self.at());
-        writeln!(self.told, "plan {name}: {told}").unwrap();
+        let text = describe::describe(&self.store, &self.nodes, &plan, self.at());
+        writeln!(self.told, "plan {name}: {text}").unwrap();
         self.commit(plan);
     }
 
@@ -229,8 +229,8 @@ impl Story {
         let explained = explain::explain(&self.store, &read::key(name), node, self.at(), &Budget::default())
             .unwrap()
             .unwrap();
-        let told = describe::explanation(&self.store, &explained);
-        writeln!(self.told, "explain {name}: {told}").unwrap();
+        let text = describe::explanation(&self.store, &explained);
+        writeln!(self.told, "explain {name}: {text}").unwrap();
     }
 
     fn decide(&mut self, name: &str) -> Plan {

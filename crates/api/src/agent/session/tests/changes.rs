@@ -15,7 +15,7 @@ fn names_sent(session: &mut AgentSession, now_ns: u64) -> Vec<String> {
 }
 
 #[test]
-fn a_change_is_told_at_once_and_the_next_when_its_time_has_come() {
+fn a_change_is_sent_at_once_and_the_next_after_the_interval() {
     let mut session = open_session(WelcomeMode::Equal);
     session.node_changed(node("a"));
     assert_eq!(session.deadline(), Some(0));

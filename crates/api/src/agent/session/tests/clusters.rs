@@ -79,7 +79,7 @@ fn a_server_of_another_cluster_is_not_heard() {
 }
 
 #[test]
-fn a_cluster_id_is_16_bytes_or_not_said() {
+fn a_cluster_id_is_16_bytes_or_absent() {
     assert_eq!(
         dial(&mut session(), vec![7; 15], false),
         Some(SessionAction::Broken(SessionError::ClusterId(15)))

@@ -71,7 +71,7 @@ fn a_difference_between_two_parts_waits_with_them() {
 }
 
 #[test]
-fn what_a_full_list_leaves_out_is_told_until_it_is_forgotten() {
+fn what_a_full_list_leaves_out_is_reported_until_it_is_forgotten() {
     let mut session = busy();
     tell(&mut session, part(2, &[1], false), 0);
     let mut response = hear(&mut session, 0);
