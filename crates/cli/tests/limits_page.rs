@@ -121,7 +121,7 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("server/src/agents/queue.rs QUEUE_WAIT_MAX", "connections that one address begins a second"),
     ("server/src/agents/listen.rs BEGIN_WAIT_MAX", "connections that one address begins a second"),
     ("server/src/net/wrong_port.rs SILENCE_MAX", "silence at the beginning of a connection"),
-    ("server/src/http/leader_contact.rs HELD_MAX", "on a server that hears of no leader"),
+    ("server/src/http/leader_contact.rs PAUSE_MAX", "on a server that hears of no leader"),
     ("server/src/http/leader_contact.rs CONTACT_MAX", "on a server that hears of no leader"),
     ("server/src/agents/listen.rs LEAVING_MAX", "nodes at a time that are drained"),
     ("server/src/agents/outbound.rs ALL_BYTES_MAX", "bytes on their way to one connection"),

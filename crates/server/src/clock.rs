@@ -1,4 +1,4 @@
-//! The clocks. Everything that decides is passed the time from here.
+//! The clocks. All code that decides gets the time from here as an argument.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

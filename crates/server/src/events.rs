@@ -21,12 +21,12 @@ use reclaim::BatchReclaimer;
 const BATCHES_MAX: usize = 4096;
 /// Bytes that kept batches may hold on to.
 const HELD_BYTES_MAX: u64 = 64 << 20;
-/// Bytes that they may hold on to once nobody can be catching up with them any more: those of about a hundred changes. They lie in
-/// small pieces between what comes and goes, and keep some ten times as many from being given back.
+/// Bytes that they may hold on to once no follower can still be catching up with them: those of about a hundred changes. They are small
+/// pieces between short-lived ones, and keep about ten times as many bytes from being returned to the system.
 const IDLE_HELD_BYTES_MAX: u64 = 128 << 10;
-/// Batches with which followers begin who name no index: as many as a server of Nomad keeps.
+/// Batches that a follower without an index begins with: as many as a Nomad server keeps.
 const RECENT_BATCHES: u64 = 100;
-/// A batch is that old after so many looks of [`EventHub::ease`].
+/// After so many calls of [`EventHub::ease`] a batch is old.
 const EASED_LOOKS: usize = 6;
 
 /// A change of the state.
@@ -127,8 +127,7 @@ impl EventHub {
         self.published.notify_waiters();
     }
 
-    /// To be called every few seconds: batches that have been there for a while are dropped if they hold on to much, which would
-    /// stay for as long as nothing happens.
+    /// To be called every few seconds: drops old batches that hold on to much memory, which otherwise only new ones would push out.
     pub fn ease(&self) {
         self.freed.take(self.lock().ease());
         self.freed.flush();
@@ -167,7 +166,8 @@ impl EventHub {
         Ok(Subscription { hub: self.clone(), next: ring.dropped + skip, last_index })
     }
 
-    /// Nothing before this index is known: the state was restored. Whoever followed until now has missed that.
+    /// Nothing before this index is known: the state was restored. Whoever followed until now has missed that, and learns it at once.
+    /// To be called after the restored state is published: a follower that is told to read it must not read the one before.
     pub fn restart_after(&self, index: Index) {
         let mut ring = self.lock();
         ring.dropped += ring.batches.len() as u64 + 1;
@@ -176,6 +176,7 @@ impl EventHub {
         ring.dropped_index = index;
         drop(ring);
         drop(batches);
+        self.published.notify_waiters();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Ring> {
@@ -229,8 +230,9 @@ impl Subscription {
     /// When the follower was too slow and what it had to read next has been dropped.
     pub async fn next(&mut self) -> Result<Arc<EventBatch>, SubscriptionError> {
         loop {
-            let published = self.hub.clone();
-            let published = published.published.notified();
+            let hub = self.hub.clone();
+            // Registered before the look, so that a batch that is published in between wakes this follower.
+            let published = hub.published.notified();
             if let Some(batch) = self.try_next()? {
                 return Ok(batch);
             }
@@ -258,10 +260,10 @@ impl Subscription {
             // What was dropped is known to this follower, from a server that was ahead.
             self.next = ring.dropped;
         }
-        let kept = usize::try_from(self.next - ring.dropped).unwrap_or(usize::MAX);
-        let next = (kept..ring.batches.len()).find(|at| ring.batches[*at].0.index > self.last_index);
-        let taken = next.map_or(ring.batches.len(), |at| at + 1);
-        self.next = ring.dropped + taken as u64;
+        let from = usize::try_from(self.next - ring.dropped).unwrap_or(usize::MAX);
+        let next = (from..ring.batches.len()).find(|at| ring.batches[*at].0.index > self.last_index);
+        let end = next.map_or(ring.batches.len(), |at| at + 1);
+        self.next = ring.dropped + end as u64;
         let Some(at) = next else { return Ok(None) };
         let batch = ring.batches[at].0.clone();
         self.last_index = batch.index;
@@ -279,6 +281,7 @@ mod tests {
         eval::EvalStatus,
         job::Job,
     };
+    use futures_util::FutureExt as _;
 
     use super::*;
     use crate::nomad::tests::{
@@ -317,19 +320,32 @@ mod tests {
     }
 
     #[test]
-    fn who_followed_a_server_that_is_ahead_is_told_nothing_twice() {
+    fn a_follower_that_comes_from_a_server_that_is_ahead_gets_nothing_twice() {
         let (ahead, behind) = (FakeEngine::default(), FakeEngine::default());
-        let known = (1..=3).map(|eval| one_job(&ahead, eval)).last().expect("three");
+        let last_seen = (1..=3).map(|eval| one_job(&ahead, eval)).last().expect("three");
         one_job(&behind, 1);
-        let mut follower = behind.events.subscribe_from(Index(known.0 + 1)).expect("nothing was dropped");
+        let mut follower = behind.events.subscribe_from(Index(last_seen.0 + 1)).expect("nothing was dropped");
         assert!(follower.try_next().expect("it waits").is_none());
         for eval in 2..=3 {
             one_job(&behind, eval);
-            assert!(follower.try_next().expect("it waits").is_none(), "it was told that by the other server");
+            assert!(follower.try_next().expect("it waits").is_none(), "the other server has sent it that");
         }
         let fresh = one_job(&behind, 4);
         assert_eq!(follower.try_next().expect("it goes on").map(|batch| batch.index), Some(fresh));
         assert_eq!(follower.waiting(), 0);
+    }
+
+    #[test]
+    fn a_follower_that_waits_learns_at_once_that_the_state_was_restored() {
+        let engine = FakeEngine::default();
+        let index = one_job(&engine, 1);
+        let mut follower = engine.events.subscribe(FollowFrom::Now).expect("nothing was dropped");
+        let mut next = Box::pin(follower.next());
+        assert!(next.as_mut().now_or_never().is_none(), "nothing happens");
+        let resume = Index(index.0 + 11);
+        engine.events.restart_after(Index(index.0 + 10));
+        let error = next.now_or_never().expect("it is woken").expect_err("it has missed something");
+        assert_eq!(error, SubscriptionError::TooOld { from: Index(index.0 + 1), resume });
     }
 
     #[test]

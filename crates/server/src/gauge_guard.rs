@@ -24,10 +24,10 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_given_up_counts_no_more() {
+    async fn a_dropped_future_counts_no_more() {
         let count = AtomicI64::new(0);
         let mut waiting = Box::pin(async {
-            let _counted = GaugeGuard::new(&count);
+            let _guard = GaugeGuard::new(&count);
             std::future::pending::<()>().await;
         });
         tokio::select! {

@@ -13,8 +13,8 @@ use crate::EventHub;
 
 /// Time between two checks.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// Between these, a sixteenth of the memory in use: so much more than the last time must lie idle, less is kept for what comes next.
-/// Looking for idle pages takes time in proportion to the memory in use, so a large server looks for more at a time.
+/// Memory is returned once so much more is idle than after the last time: a sixteenth of the memory in use, within these bounds. Less is
+/// kept for the next allocations. Finding idle pages takes time in proportion to the memory in use, hence the share.
 const WORTH_BYTES_MIN: usize = 1 << 20;
 const WORTH_BYTES_MAX: usize = 16 << 20;
 
@@ -23,8 +23,8 @@ const WORTH_BYTES_MAX: usize = 16 << 20;
 /// heaps from then on, where the small ones that are made meanwhile and stay keep all their pages. New pages cost time: with a
 /// quarter of this, a placement took a fifth more.
 const OWN_PAGES_BYTES_MIN: i32 = 1 << 20;
-/// What may lie idle at the end of a heap before it is returned at once, instead of at the next look: as much as the allocator comes to
-/// by itself.
+/// Idle bytes at the end of a heap above which they are returned at once, instead of at the next check: what the allocator arrives at by
+/// itself.
 const HEAP_END_IDLE_BYTES_MAX: i32 = 64 << 20;
 
 /// Has the allocator keep as many separate heaps as there are processors, at most, and large blocks out of them. By itself it makes
@@ -36,7 +36,7 @@ pub fn bound_heaps() {
     allocator::keep_apart(OWN_PAGES_BYTES_MIN, HEAP_END_IDLE_BYTES_MAX);
 }
 
-/// Looks now and then, until `stop` says so. What `events` and the log keep in memory is eased first.
+/// Checks every few seconds, until `stop` says so. First `events` and the log drop what they need not keep.
 pub(crate) async fn give_back(events: Arc<EventHub>, log: Replication, mut stop: watch::Receiver<bool>) {
     let mut ticks = interval(POLL_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -54,7 +54,7 @@ pub(crate) async fn give_back(events: Arc<EventHub>, log: Replication, mut stop:
             let (used_bytes, idle_bytes) = allocator::used_and_idle_bytes();
             if idle.is_worth_it(used_bytes, idle_bytes) {
                 allocator::trim();
-                idle.left(allocator::used_and_idle_bytes().1);
+                idle.on_trimmed(allocator::used_and_idle_bytes().1);
             }
             idle
         });
@@ -62,7 +62,7 @@ pub(crate) async fn give_back(events: Arc<EventHub>, log: Replication, mut stop:
     }
 }
 
-/// What lay idle in memory after the last time: parts of pages whose rest is in use.
+/// Bytes that were still idle after the last trim: parts of pages whose rest is in use.
 #[derive(Debug, Clone, Copy, Default)]
 struct IdleMemory {
     bytes: usize,
@@ -70,12 +70,12 @@ struct IdleMemory {
 
 impl IdleMemory {
     fn is_worth_it(&mut self, used_bytes: usize, idle_bytes: usize) -> bool {
-        // What is used again meanwhile may be given back once it is idle again.
+        // Idle bytes that have been used since can be returned once they are idle again.
         self.bytes = self.bytes.min(idle_bytes);
         idle_bytes - self.bytes >= (used_bytes / 16).clamp(WORTH_BYTES_MIN, WORTH_BYTES_MAX)
     }
 
-    fn left(&mut self, idle_bytes: usize) {
+    fn on_trimmed(&mut self, idle_bytes: usize) {
         self.bytes = idle_bytes;
     }
 }
@@ -91,8 +91,8 @@ mod allocator {
     /// written to again, and what is used and free again between two looks shows in nothing else.
     pub fn used_and_idle_bytes() -> (usize, usize) {
         // SAFETY: it takes nothing, and locks what it reads.
-        let known = unsafe { libc::mallinfo2() };
-        let used = known.uordblks + known.hblkhd;
+        let info = unsafe { libc::mallinfo2() };
+        let used = info.uordblks + info.hblkhd;
         (used, resident_bytes().saturating_sub(used))
     }
 
@@ -152,7 +152,7 @@ mod tests {
             let mut idle = IdleMemory::default();
             assert!(!idle.is_worth_it(used, worth - 1));
             assert!(idle.is_worth_it(used, worth));
-            idle.left(worth);
+            idle.on_trimmed(worth);
             assert!(!idle.is_worth_it(used, worth), "it cannot be given back");
             assert!(!idle.is_worth_it(used, 1 << 20), "it is used again");
             assert!(idle.is_worth_it(used, worth + (1 << 20)), "and idle again");
@@ -175,9 +175,9 @@ mod tests {
         let is_counted = || {
             let first = flood();
             allocator::trim();
-            let (_, given_back) = allocator::used_and_idle_bytes();
+            let (_, idle_before) = allocator::used_and_idle_bytes();
             let second = flood();
-            let counted = allocator::used_and_idle_bytes().1 > given_back + (16 << 20);
+            let counted = allocator::used_and_idle_bytes().1 > idle_before + (16 << 20);
             assert_eq!(first.len(), second.len());
             counted
         };

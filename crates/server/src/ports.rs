@@ -14,22 +14,20 @@ use crate::{
     server::{ServerConfig, StartError},
 };
 
-/// Connections that the kernel keeps until they are accepted; those beyond come again after a second or more. It keeps no more than
-/// its own limit, which is as much where nobody has changed it.
+/// Connections that the kernel queues until they are accepted; clients beyond that retry after a second or more. The kernel's own limit
+/// (`net.core.somaxconn`) is 4,096 by default.
 const BACKLOG: u32 = 4_096;
 
-/// A server that was killed has its addresses until the system has taken it apart, which whoever starts the next one at once
-/// need not know.
+/// A server that was killed keeps its addresses until the kernel has cleaned up its process: the next one waits for that.
 const WAIT_MAX: Duration = Duration::from_secs(2);
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const RETRY_AFTER: Duration = Duration::from_millis(20);
 
 /// The settings of the addresses.
 const HTTP_ADDR: &str = "http-addr";
 const AGENT_ADDR: &str = "agent-addr";
 pub(crate) const SERVER_ADDR: &str = "server-addr";
 
-/// The addresses of clients and agents, taken and not listened at yet: whoever comes before the state can be read is
-/// refused at once.
+/// The addresses of clients and agents, bound but not listening yet: connections are refused until the state can be read.
 pub(crate) struct Ports {
     pub http: (TcpSocket, SocketAddr),
     pub agents: (TcpSocket, SocketAddr),
@@ -70,8 +68,9 @@ pub(crate) fn check_protected(config: &ServerConfig) -> Result<(), StartError> {
     ];
     for (setting, addr, encrypts) in ports {
         let Some(addr) = addr.filter(|addr| !addr.ip().is_loopback()) else { continue };
-        let lacking = [("TLS", encrypts), ("ACLs", config.acl)];
-        let lacking: Vec<_> = lacking.into_iter().filter(|(_, there)| !there).map(|(what, _)| what).collect();
+        let protections = [("TLS", encrypts), ("ACLs", config.acl)];
+        let lacking: Vec<_> =
+            protections.into_iter().filter(|(_, there)| !there).map(|(what, _)| what).collect();
         if !lacking.is_empty() {
             return Err(StartError::Unprotected { setting, addr, lacking });
         }
@@ -102,12 +101,12 @@ async fn bind_within(
     addr: SocketAddr,
     wait: Duration,
 ) -> Result<(TcpSocket, SocketAddr), StartError> {
-    let began = Instant::now();
+    let started_at = Instant::now();
     loop {
         match take(addr) {
-            Ok(taken) => return Ok(taken),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && began.elapsed() < wait => {
-                sleep(LOOK_AGAIN).await;
+            Ok(bound) => return Ok(bound),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && started_at.elapsed() < wait => {
+                sleep(RETRY_AFTER).await;
             }
             Err(source) => return Err(StartError::Listen { setting, addr, source }),
         }
@@ -123,14 +122,14 @@ pub(crate) fn listen(
     socket.listen(BACKLOG).map_err(|source| StartError::Listen { setting, addr, source })
 }
 
-/// The same at an address that was taken, if it was, or at another one. Two that take an address before either listens both
-/// have it, and only one of them may listen.
+/// Accepts connections at the usual address if it was bound, or else at another one. Two processes can both bind an address before
+/// either listens; only one of them can then listen.
 pub(crate) async fn listen_or_elsewhere(
-    taken: io::Result<(TcpSocket, SocketAddr)>,
+    usual: io::Result<(TcpSocket, SocketAddr)>,
     setting: &'static str,
     elsewhere: SocketAddr,
 ) -> Result<(TcpListener, SocketAddr), StartError> {
-    if let Ok((socket, bound)) = taken
+    if let Ok((socket, bound)) = usual
         && let Ok(listener) = socket.listen(BACKLOG)
     {
         return Ok((listener, bound));
@@ -180,10 +179,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_another_keeps_is_a_mistake() {
+    async fn an_address_that_stays_in_use_is_an_error() {
         let other = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let addr = other.local_addr().expect("it has one");
-        let error = bind_within("http-addr", addr, LOOK_AGAIN).await.expect_err("it is in use");
+        let error = bind_within("http-addr", addr, RETRY_AFTER).await.expect_err("it is in use");
         assert!(matches!(error, StartError::Listen { setting: "http-addr", .. }), "{error}");
     }
 

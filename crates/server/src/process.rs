@@ -23,7 +23,7 @@ fn of(read: impl Fn(&str) -> String) -> Vec<Metric> {
     let ticks = clock_ticks_per_second() as f64;
     let seconds = |field| field_of(&stat, field).map(|count| count / ticks);
     let cpu = seconds(USER_TICKS).zip(seconds(SYSTEM_TICKS)).map(|(user, system)| user + system);
-    let started = seconds(STARTED_TICKS).zip(line_of(&boot, "btime")).map(|(after, boot)| boot + after);
+    let start_time = seconds(STARTED_TICKS).zip(line_of(&boot, "btime")).map(|(after, boot)| boot + after);
     let files = open_files().map(|files| files as f64);
     let files_max = line_of(&read("/proc/self/limits"), "Max open files");
     let gauge = |name, help, value: Option<f64>| Some(Metric::one(name, help, Measured::Gauge(value?)));
@@ -36,7 +36,7 @@ fn of(read: impl Fn(&str) -> String) -> Vec<Metric> {
         gauge("process_max_fds", "Limit of open files of this process.", files_max),
         gauge("process_open_fds", "Open files of this process.", files),
         gauge("process_resident_memory_bytes", "Resident memory of this process.", kib("VmRSS:")),
-        gauge("process_start_time_seconds", "Start of this process, in seconds since 1970.", started),
+        gauge("process_start_time_seconds", "Start of this process, in seconds since 1970.", start_time),
         gauge("process_threads", "Threads of this process.", line_of(&status, "Threads:")),
         gauge("process_virtual_memory_bytes", "Address space of this process.", kib("VmSize:")),
     ];

@@ -1,5 +1,5 @@
-//! The agents' protocol on the side of a server, for whoever plays one without sockets: what agents say as the controller
-//! takes it in, and what the controller says as frames.
+//! The server's side of the agents' protocol, for the simulator, which has no sockets: messages of agents as inputs of the
+//! controller, and messages of the controller as frames.
 
 pub use crate::{
     agents::{GroupSpecs, frames},

@@ -89,7 +89,7 @@ pub struct ServerConfig {
     pub agent_limits: AgentLimits,
     /// How it records who did what; none to record nothing.
     pub audit: Option<AuditConfig>,
-    /// Certificates; none to speak without encryption, on loopback.
+    /// Certificates; none to run without encryption, on loopback only.
     pub tls: Option<TlsConfig>,
     /// The settings it runs with, name and value, shown by the API.
     pub settings: Vec<(String, String)>,
@@ -173,7 +173,7 @@ impl Server {
     /// # Errors
     /// When an address is taken or open to the network, or the log cannot be opened.
     pub fn start(config: ServerConfig) -> LocalBoxFuture<'static, Result<Self, StartError>> {
-        // Boxed, so that all that a server does is compiled in this crate, for speed, and not in whichever starts it.
+        // Boxed, so that the whole future is compiled in this crate, with its optimizations, and not in each crate that starts a server.
         Box::pin(Self::begin(config))
     }
 
@@ -188,7 +188,7 @@ impl Server {
         let ports = Ports::bind(&config).await?;
         let (http_addr, agent_addr) = (ports.http.1, ports.agents.1);
         let (server_listener, server_addr) = listen_to_servers(&config, agent_addr).await?;
-        let (senders, received) = engine::inputs();
+        let (senders, receivers) = engine::inputs();
         let inputs = senders.inputs.clone();
         let (failures, failed) = watch::channel(None);
         let http_failed = failures.clone();
@@ -204,7 +204,7 @@ impl Server {
         let peers = bootstrap.peers.clone();
         let controller = engine::start(
             shared.clone(),
-            (senders.clone(), received),
+            (senders.clone(), receivers),
             proposals,
             config.planners,
             ServerId(peers.server()),
@@ -408,7 +408,7 @@ impl Server {
     }
 }
 
-/// Reads the certificates, and which others are believed no more.
+/// Reads the certificates, and the list of revoked servers.
 fn load_certificates(config: &ServerConfig) -> Result<Option<Arc<Secure>>, StartError> {
     let Some(tls) = &config.tls else { return Ok(None) };
     let revoked = cluster::load_revoked(&config.data_dir)
@@ -416,22 +416,23 @@ fn load_certificates(config: &ServerConfig) -> Result<Option<Arc<Secure>>, Start
     Ok(Some(Secure::load(tls, &config.region, &config.name, revoked)?))
 }
 
-/// What was kept of what agents had reported.
+/// Finds the checkpoints of an earlier run.
 async fn find_stored(config: &ServerConfig) -> StoredNodes {
     let data_dir = config.data_dir.clone();
     tokio::task::spawn_blocking(move || StoredNodes::find(&data_dir)).await.unwrap_or_default()
 }
 
-/// Goes on with the audit log, once the data directory is held. Its last file is read to the end.
+/// Opens the audit log, once the data directory is locked. Its last file is read to the end.
 async fn open_audit(config: &ServerConfig) -> Result<Option<AuditLog>, StartError> {
     let Some(audit) = config.audit.clone() else { return Ok(None) };
     let (dir, name) = (audit.dir.clone(), config.name.clone());
-    let opened = tokio::task::spawn_blocking(move || AuditLog::open(audit, &name)).await;
-    let opened = opened.unwrap_or_else(|_| Err(io::Error::other(PANICKED)));
-    opened.map(Some).map_err(|source| StartError::Audit { dir, source })
+    let log = tokio::task::spawn_blocking(move || AuditLog::open(audit, &name)).await;
+    let log = log.unwrap_or_else(|_| Err(io::Error::other(PANICKED)));
+    log.map(Some).map_err(|source| StartError::Audit { dir, source })
 }
 
-/// Listens to other servers. Unless it is said where, at the usual port, or at any where that is taken: others are informed.
+/// Listens for other servers: at the configured address, or else at the usual port, or any port if that is in use. Others learn the
+/// address when this server joins.
 async fn listen_to_servers(
     config: &ServerConfig,
     agent_addr: SocketAddr,
@@ -484,8 +485,8 @@ async fn serve_http(
         let _ = stop.wait_for(|stop| *stop).await;
     };
     let table = nomad::table();
-    let served = http::serve_with_tasks(listener, entrance, table, state, limits, of_tasks, stopped);
-    if let Err(error) = served.await {
+    let serving = http::serve_with_tasks(listener, entrance, table, state, limits, of_tasks, stopped);
+    if let Err(error) = serving.await {
         tracing::error!(%error, "serve HTTP");
         failures.send_replace(Some(format!("serve HTTP: {error}")));
     }

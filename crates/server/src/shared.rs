@@ -37,9 +37,9 @@ pub struct View {
     pub store: Store,
     /// What agents observe.
     pub observed: Observed,
-    /// Up to where changes of either are in it.
+    /// The index up to which it has all changes of both.
     pub index: Index,
-    /// How far the leader knows the nodes.
+    /// How many nodes have not confirmed their state to the leader, or are held from being declared lost.
     pub recovery: Arc<NodeRecovery>,
 }
 
@@ -113,8 +113,8 @@ pub trait Engine: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Waits until this server has read all of the log that was acknowledged by now: what tokens may do stands there, and not what
-    /// agents observe, for which [`Self::fresh`] waits too.
+    /// Waits until this server has applied all of the log that was acknowledged by now. That includes the rights of tokens, but not
+    /// observed state, for which [`Self::fresh`] waits as well.
     ///
     /// # Errors
     /// Why that cannot be: for users.
@@ -137,7 +137,7 @@ pub trait Engine: Send + Sync + 'static {
         Servers::default()
     }
 
-    /// Changes who is there.
+    /// Changes the membership.
     ///
     /// # Errors
     /// Why it was not done, or may have been: for users.
@@ -169,11 +169,10 @@ pub trait Engine: Send + Sync + 'static {
     /// How far the log has come.
     fn log_position(&self) -> LogPosition;
 
-    /// Name, kind and value of each of the engine's own measurements, for `/v1/metrics`.
+    /// The metrics of the engine, for `/v1/metrics`.
     fn metrics(&self) -> Vec<Metric>;
 
-    /// The latest plans of an evaluation, or of all: first the one that was judged first. They are this server's own, and
-    /// gone when it ends.
+    /// The latest plans of an evaluation, or of all, in the order in which they were judged: those made on this server since it started.
     fn plans(&self, eval: Option<EvalId>) -> Vec<PlanTrace>;
 }
 
@@ -186,7 +185,7 @@ pub struct Contact {
     pub last_contact: Duration,
 }
 
-/// A change of who is there.
+/// A membership change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerChange {
     /// Takes a server out.
@@ -200,7 +199,7 @@ pub enum ServerChange {
 /// The servers, as one of them knows them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Servers {
-    /// Which one says so.
+    /// The id of the server that reports this.
     pub own: u64,
     /// The leader's id; none while there is none.
     pub leader: Option<u64>,
@@ -210,7 +209,7 @@ pub struct Servers {
     pub all: Vec<ServerStatus>,
 }
 
-/// How a server is.
+/// The status of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServerStatus {
     /// Its id.
@@ -235,7 +234,7 @@ pub struct ServerStatus {
     pub log_index: u64,
     /// The newest term that it knows; 0 where that is not known.
     pub term: u64,
-    /// Its Berth; empty where that is not known.
+    /// Its version of Berth; empty where that is not known.
     pub version: String,
     /// How long a sync of its log takes, when its disk is too slow to lead on.
     pub slow_sync: Option<Duration>,
@@ -245,11 +244,11 @@ pub struct ServerStatus {
     pub disk_full: bool,
     /// Whether it lacks a key-encryption key, so that it cannot open all root keys.
     pub lacks_key: bool,
-    /// How its certificate is.
+    /// The status of its certificate.
     pub certificate: CertificateStatus,
 }
 
-/// How the certificate of a server is, as far as another has seen it.
+/// The status of a server's certificate, as far as another server has seen it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CertificateStatus {
     /// It was not seen; or there are none.
@@ -257,9 +256,9 @@ pub enum CertificateStatus {
     Unknown,
     /// It names the server, and was not revoked.
     Good,
-    /// It is of any server: nobody can distinguish its holder from others.
+    /// It is valid for any server: its holder cannot be told from others.
     NamesNobody,
-    /// It was revoked, and so speaks with no other server.
+    /// It was revoked: no other server accepts it.
     Revoked,
 }
 
@@ -283,7 +282,7 @@ impl Servers {
     }
 }
 
-/// One plan: who made it, on what, when, and what came of it.
+/// One plan: which planner made it, on which state, when, and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanTrace {
     /// The evaluation it answers.
@@ -296,15 +295,15 @@ pub struct PlanTrace {
     pub snapshot_index: Index,
     /// When the planner took the evaluation up.
     pub begun_at: Timestamp,
-    /// When what it takes was claimed.
+    /// When its claims were made.
     pub ended_at: Timestamp,
-    /// How often the planner made it again, because another planner had claimed meanwhile what it takes.
+    /// How often the planner repeated it after a conflict with the claims of another planner.
     pub overtaken: usize,
-    /// Placements that the applier let pass.
+    /// Placements that the applier committed.
     pub committed: usize,
-    /// Placements that it refused, because others were there first.
+    /// Placements that it refused after a conflict with other plans.
     pub refused: usize,
-    /// The nodes of these, the first few of them.
+    /// The nodes of the first few of these.
     pub refused_nodes: Vec<NodeId>,
 }
 
@@ -385,7 +384,7 @@ impl Metric {
 
 #[cfg(test)]
 impl Metric {
-    /// The names of those that say something else than before.
+    /// The names of the metrics whose samples have changed.
     pub(crate) fn moved(before: &[Self], after: &[Self]) -> Vec<&'static str> {
         let same = |metric: &&Self| {
             before.iter().any(|other| other.name == metric.name && other.samples == metric.samples)
@@ -467,7 +466,7 @@ pub struct ServerInfo {
 }
 
 impl State {
-    /// Of a server that keeps nothing on disk and lets everybody do everything, as benchmarks have it.
+    /// The state of a server without a disk and without ACLs, for benchmarks.
     pub fn open(
         view: Arc<ArcSwap<View>>,
         watchers: Arc<Watchers>,
@@ -479,13 +478,13 @@ impl State {
         Self { view, watchers, events, engine, agents, server, keyring, policy }
     }
 
-    /// The same of a server where callers may do what their tokens say, and has not looked at one yet.
+    /// The same with ACLs, and with an empty cache of rights.
     #[must_use]
     pub fn guarded(&self) -> Self {
         Self { policy: access::policy(true), ..self.clone() }
     }
 
-    /// Whether the owner of a token has a capability in a namespace, as it is found out for each request.
+    /// Whether the owner of a token has a capability in a namespace, by the same check that each request is subject to.
     pub fn grants(&self, secret: &str, capability: Capability, namespace: &str) -> bool {
         let (view, identity) = (self.view(), Identity::Token(access::hash(secret)));
         let rights = self.policy.rights(&identity, view.store.acl(), Timestamp(0));

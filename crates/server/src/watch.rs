@@ -64,10 +64,10 @@ pub enum WatchKey {
     NodeAllocs(NodeId),
 }
 
-/// Who waits for what. A key without a waiter costs nothing.
+/// The blocked readers of each key. A key without readers takes no memory.
 #[derive(Debug, Default)]
 pub struct Watchers {
-    waiting: Mutex<HashMap<WatchKey, Waiters>>,
+    waiters: Mutex<HashMap<WatchKey, Waiters>>,
 }
 
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl Watchers {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<WatchKey, Waiters>> {
-        self.waiting.lock().expect("nothing panics while it holds this lock")
+        self.waiters.lock().expect("nothing panics while it holds this lock")
     }
 }
 
@@ -136,8 +136,8 @@ impl Drop for Watch<'_> {
     }
 }
 
-/// The next change of each of several things. Thousands of readers may be woken by one change, each of which waits for dozens
-/// of things: of these only the one that has changed costs anything.
+/// Waits for changes of several keys. One change may wake thousands of readers that wait for dozens of keys each: only the key that has
+/// changed is registered again.
 pub(crate) struct Changes<'w> {
     watches: &'w [Watch<'w>],
     next: Vec<Pin<Box<Notified<'w>>>>,
@@ -150,7 +150,7 @@ impl<'w> Changes<'w> {
         Self { watches, next }
     }
 
-    /// Waits for a change that it has not reported. One that comes while what is read now is looked at is the next.
+    /// Waits for a change that it has not reported yet, including one that came since the last call returned.
     pub(crate) async fn next(&mut self) {
         let Self { watches, next } = self;
         std::future::poll_fn(|context| {
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_change_is_told_once_also_one_that_comes_while_another_is_looked_at() {
+    fn each_change_is_reported_once_even_if_it_comes_while_another_is_handled() {
         let watchers = Watchers::default();
         let watches = [WatchKey::Jobs, WatchKey::Nodes].map(|key| watchers.watch(key));
         let mut changes = Changes::of(&watches);
@@ -181,7 +181,7 @@ mod tests {
         watchers.wake([WatchKey::Jobs, WatchKey::Nodes, WatchKey::Jobs]);
         assert_eq!(changes.next().now_or_never(), Some(()), "jobs");
         assert_eq!(changes.next().now_or_never(), Some(()), "nodes");
-        assert_eq!(changes.next().now_or_never(), None, "both were told");
+        assert_eq!(changes.next().now_or_never(), None, "both were reported");
         watchers.wake([WatchKey::Jobs]);
         assert_eq!(changes.next().now_or_never(), Some(()), "jobs, again");
     }

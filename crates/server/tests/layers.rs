@@ -1,4 +1,4 @@
-//! The plumbing of the HTTP API knows no resource: other APIs can stand on it, beside Nomad's.
+//! The plumbing of the HTTP API knows no resource, so that APIs other than Nomad's can be built on it.
 
 use std::{
     fs,

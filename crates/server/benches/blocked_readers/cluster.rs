@@ -1,4 +1,4 @@
-//! The state that readers wait for: one job, whose every change carries the time at which it was made.
+//! The state that readers wait for: one job, each change of which carries the time at which it was made.
 
 use std::{
     sync::{Arc, Mutex},

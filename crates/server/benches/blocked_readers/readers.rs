@@ -1,5 +1,5 @@
-//! The readers' process: one thread that waits for all connections at once and looks at no more of an answer than when
-//! the change was made, so that the time until a reader is informed is the server's and the kernel's.
+//! The process of the readers: one thread that waits on all connections at once, and reads of a response only when the change was
+//! made, so that the measured latency is that of the server and the kernel.
 
 use std::{
     collections::HashMap,

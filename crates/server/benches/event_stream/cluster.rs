@@ -1,4 +1,4 @@
-//! What is followed: the allocations of one job, as they come up on their nodes.
+//! The state that is followed: the allocations of one job, as they start on their nodes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The followers' process: each reads the whole stream and looks at no more of it than where its lines end.
+//! The process of the followers: each reads the whole stream, and looks only for the ends of lines.
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

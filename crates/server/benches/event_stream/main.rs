@@ -1,4 +1,4 @@
-//! The event stream: how much processor time a change takes on its way to those who follow it.
+//! The event stream: processor time of the server for a change on its way to the followers.
 //!
 //! `cargo bench -p berth-server --bench event_stream [-- FOLLOWERS]`. The followers are in a process of their own, so that
 //! only the server's time is counted.

@@ -1,4 +1,4 @@
-//! Finding out what a token allows.
+//! Looking up the rights of a token.
 
 use std::{hint::black_box, time::Instant};
 

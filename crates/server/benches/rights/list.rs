@@ -1,4 +1,4 @@
-//! The list of all jobs over HTTP, of a server that is open and of one that asks for a token, one after the other.
+//! The list of all jobs over HTTP, of a server without ACLs and of one with them, in turn.
 
 use std::{net::SocketAddr, time::Instant};
 

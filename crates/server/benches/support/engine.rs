@@ -1,4 +1,4 @@
-//! An engine and agents that nobody asks for anything.
+//! An engine and agents that receive no requests.
 
 use async_trait::async_trait;
 use berth_api::agent::{AgentOutcome, AgentQuery};

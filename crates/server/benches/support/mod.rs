@@ -1,4 +1,4 @@
-//! What benchmarks of the HTTP side have in common.
+//! Shared code of the benchmarks of the HTTP API.
 
 mod engine;
 mod process;

@@ -1,4 +1,4 @@
-//! What this process has taken of the machine.
+//! Memory and processor time of this process.
 
 use std::ops::Sub;
 

@@ -1,4 +1,4 @@
-//! Rights over things that have names: the rule that fits a name most closely says all.
+//! Rights to named objects: the most specific rule that matches a name alone applies.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What callers may be allowed to do.
+//! The capabilities that callers can have.
 
 /// What a caller must be allowed to do. A route cannot be declared without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

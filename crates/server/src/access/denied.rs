@@ -1,4 +1,4 @@
-//! The error of a request that its caller may not make: it names the missing capability, and where it is needed.
+//! The error of a request that its caller is not allowed to make: it names the missing capability and where it is needed.
 
 use std::fmt;
 

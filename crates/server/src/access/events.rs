@@ -1,4 +1,4 @@
-//! Changes of the state, as one caller may see them.
+//! Changes of the state, as a caller may see them.
 
 use std::sync::Arc;
 

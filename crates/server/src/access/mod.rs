@@ -1,7 +1,7 @@
-//! Who may do what, and what of the state a caller sees. A request is checked once, before its handler runs; the
-//! [`Access`] that the check returns is the only way to the state: handlers read it through a [`CallerView`], follow it
-//! through [`CallerEvents`], and change it by commands that are asked whether they stay within. What a caller may not see
-//! is as if it were not there.
+//! Authorization, and the view of the state that a caller gets. A request is checked once, before its handler runs. The [`Access`]
+//! that the check returns is the only way to the state: handlers read through a [`CallerView`], follow changes through
+//! [`CallerEvents`], and propose commands that are checked against it. Objects that a caller may not see are treated as if they did
+//! not exist.
 
 mod acl;
 mod by_name;

@@ -1,4 +1,4 @@
-//! What a caller may do: a value that can be compared, so that answers are shared only among callers who may do the same.
+//! The rights of a caller: a value that can be compared, so that responses are shared only among callers with equal rights.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a caller may do with variables: by namespace and path, of which the rule that fits most closely says all.
+//! Rights to variables, by namespace and path: the most specific rule that matches alone applies.
 
 use super::{
     by_name::RightsByName,
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_that_fits_most_closely_says_all() {
+    fn the_most_specific_rule_alone_applies() {
         let rights = rights(&[
             ("default", "*", Capability::VariablesList),
             ("default", "app/*", Capability::VariablesRead),

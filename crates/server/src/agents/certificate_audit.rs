@@ -23,12 +23,12 @@ pub(super) struct CertificateAudit<'r> {
     line: Option<Reservation>,
     change: AuditChange,
     joins: bool,
-    begun: Instant,
+    started_at: Instant,
 }
 
 impl<'r> CertificateAudit<'r> {
-    /// Reserves the record of a join, which spends a token. A renewal does without where no space is left, for nodes that have
-    /// certificates must not lose them because a disk is full.
+    /// Reserves the record of a join, which spends a token. A renewal goes on without one where no space is left: nodes
+    /// must not lose their certificates because a disk is full.
     ///
     /// # Errors
     /// When it joins, and no space is left.
@@ -46,12 +46,12 @@ impl<'r> CertificateAudit<'r> {
         };
         let node = NodeId::from_slice(&request.node_id).map(|node| node.to_string());
         let change = AuditChange::new(if joins { "join" } else { "renew_certificate" }, "", node);
-        Ok(Self { stream, log, line, change, joins, begun: Instant::now() })
+        Ok(Self { stream, log, line, change, joins, started_at: Instant::now() })
     }
 
     /// Records the outcome, and returns it as the answer; that of a join once its record is on disk.
     pub async fn end(self, certified: Result<Enrolled, String>) -> Result<Enrolled, String> {
-        let Self { stream, log, line, mut change, joins, begun } = self;
+        let Self { stream, log, line, mut change, joins, started_at } = self;
         let (Some(log), Some(line)) = (log, line) else { return certified };
         if certified.is_err() {
             change.error = Some("refused");
@@ -59,7 +59,7 @@ impl<'r> CertificateAudit<'r> {
                 return certified;
             }
         }
-        let certificate = stream.certificate().map(|shown| cut(&shown.identity.to_string()));
+        let certificate = stream.certificate().map(|peer| cut(&peer.identity.to_string()));
         let who = AuditCaller {
             address: stream.peer().to_string(),
             certificate: certificate.unwrap_or_default(),
@@ -72,7 +72,7 @@ impl<'r> CertificateAudit<'r> {
             ..AuditOperation::default()
         };
         let status = if certified.is_ok() { StatusCode::OK } else { StatusCode::FORBIDDEN };
-        let fields = fields_without_http(&who, &what, &[change], status, begun.elapsed());
+        let fields = fields_without_http(&who, &what, &[change], status, started_at.elapsed());
         if joins && certified.is_ok() {
             let on_disk = line.record_synced(fields).await;
             on_disk.map_err(|unrecorded| {

@@ -64,7 +64,7 @@ const WRITE_BYTES: usize = 256 << 10;
 
 /// Serves a connection until it ends.
 ///
-/// `certificate` is what the agent has shown of itself; without encryption it speaks for whomever it names.
+/// `certificate` is the one that the agent has shown; without encryption it speaks for whichever node it names.
 pub(super) async fn serve<R, W>(
     reader: R,
     writer: W,
@@ -78,7 +78,7 @@ where
 {
     let ended = CancellationToken::new();
     let (outbound, messages) = Outbound::new(&context.in_flight, ended.clone());
-    let mut writing = tokio::spawn(write(writer, messages));
+    let mut writer_task = tokio::spawn(write(writer, messages));
     let frames = FrameReader::new(reader, context.incoming.clone());
     let nodes = Arc::<Mutex<BTreeSet<NodeId>>>::default();
     let certificate_shown = PeerCertificate::new(certificate);
@@ -93,19 +93,20 @@ where
             Err(io::Error::other(why))
         }
         outcome = connection.read(frames) => outcome,
-        written = &mut writing => written.unwrap_or_else(|error| Err(io::Error::other(error))),
+        outcome = &mut writer_task => outcome.unwrap_or_else(|error| Err(io::Error::other(error))),
         () = ended.cancelled() => Err(io::Error::other("the agent does not read what it is sent")),
     };
+    // Before the writer is stopped: a request that is sent meanwhile finds its session over, and does not wait for a response.
     for session in connection.sessions.into_values() {
         session.pending.end(session.node);
         context.send(EngineInput::event(Event::SessionClosed(session.id))).await;
     }
-    writing.abort();
+    writer_task.abort();
     outcome
 }
 
-/// Completes when the certificate that was shown is good for nothing any more where it speaks for one of these nodes, or for the
-/// one that it names.
+/// Completes when the certificate that was shown is revoked for one of the nodes that sessions were opened for, or for the one that
+/// it names.
 async fn until_revoked(
     context: &ListenContext,
     certificate_shown: watch::Receiver<Option<Peer>>,
@@ -139,7 +140,7 @@ struct AgentConnection<'a> {
     outbound: Outbound,
     peer: SocketAddr,
     certificate_shown: PeerCertificate,
-    /// Those that sessions were opened for.
+    /// The nodes that sessions were opened for. A revocation of one of them ends the connection.
     nodes: Arc<Mutex<BTreeSet<NodeId>>>,
     sessions: HashMap<u32, OpenSession>,
 }
@@ -185,16 +186,16 @@ impl AgentConnection<'_> {
             Some(Up::Secrets(request)) => return self.read_secrets(number, request).await,
             Some(Up::Watch(request)) => return self.watch(number, request).await,
             Some(Up::TaskApi(message)) => self.task_api(number, message).await,
-            Some(Up::Renewed(renewed)) => self.renewed(&renewed),
+            Some(Up::Renewed(renewed)) => self.on_renewed(&renewed),
             // Of a newer protocol: an agent says nothing that must be understood before it was welcomed to say it.
             None => {}
         }
         Ok(())
     }
 
-    fn with(&self, number: u32, take_in: impl FnOnce(&SessionRequests)) {
+    fn with(&self, number: u32, visit: impl FnOnce(&SessionRequests)) {
         if let Some(session) = self.sessions.get(&number) {
-            take_in(&session.pending);
+            visit(&session.pending);
         }
     }
 
@@ -233,12 +234,12 @@ impl AgentConnection<'_> {
             );
             return self.refuse(number, reason).await;
         }
-        if let Some(reason) = self.revoked(hello.node_id()) {
+        if let Some(reason) = self.check_revocation(hello.node_id()) {
             return self.refuse(number, reason).await;
         }
-        let kept_bytes = self.context.stored.memory_bytes(hello.node_id());
-        self.context.incoming.decode(&mut share, bytes + kept_bytes).await?;
-        hello.checkpoint = self.stored(hello.node_id()).await;
+        let stored_bytes = self.context.stored.memory_bytes(hello.node_id());
+        self.context.incoming.decode(&mut share, bytes + stored_bytes).await?;
+        hello.checkpoint = self.stored_checkpoint(hello.node_id()).await;
         let id = self.context.next_session();
         let (node, pending) = (hello.node_id(), SessionRequests::default());
         let link = SessionLink { node, number, outbound: self.outbound.clone(), pending: pending.clone() };
@@ -252,7 +253,7 @@ impl AgentConnection<'_> {
     }
 
     /// What was kept of a node before this server was started.
-    async fn stored(&self, node: NodeId) -> Option<Box<NodeCheckpoint>> {
+    async fn stored_checkpoint(&self, node: NodeId) -> Option<Box<NodeCheckpoint>> {
         let stored = self.context.stored.clone();
         if stored.memory_bytes(node) == 0 {
             return None;
@@ -261,7 +262,7 @@ impl AgentConnection<'_> {
     }
 
     /// Why a session for a node is refused, if its certificates were revoked. From here on that ends the connection.
-    fn revoked(&self, node: NodeId) -> Option<String> {
+    fn check_revocation(&self, node: NodeId) -> Option<String> {
         let (peer, state) = (self.certificate_shown.peer()?, self.context.state()?);
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner).insert(node);
         is_revoked(state.view().store.acl().joins(), node, &peer).then(|| {
@@ -270,7 +271,7 @@ impl AgentConnection<'_> {
     }
 
     /// The agent shows its new certificate. What it may do is judged again, a revocation that came meanwhile included.
-    fn renewed(&mut self, renewed: &Renewed) {
+    fn on_renewed(&mut self, renewed: &Renewed) {
         let Some(secure) = self.context.secure() else { return };
         let nodes = self.sessions.values().map(|session| session.node);
         let peer = self.peer;
@@ -312,21 +313,22 @@ impl AgentConnection<'_> {
         Ok(())
     }
 
-    /// Signs tokens here and now: the few of one task take less time than to hand them to another thread, and none is read from
-    /// the agent meanwhile.
+    /// Signs tokens on this task: the few of one task take less time than handing them to another thread would, and no further frame
+    /// of the agent is read meanwhile.
     async fn sign(&self, number: u32, request: &SignTokens) -> io::Result<()> {
         let (Some(session), Some(state)) = (self.sessions.get(&number), self.context.state()) else {
             return Ok(());
         };
-        let signed = match self.context.rates.for_tokens(session.node) {
+        let response = match self.context.rates.for_tokens(session.node) {
             Ok(()) => workload::sign(state, session.node, request),
             Err(RateExceeded) => workload::too_often(request),
         };
-        let signed = frame(number, Down::Signed(signed));
+        let signed = frame(number, Down::Signed(response));
         self.outbound.send(signed).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
-    /// Gives a task's secrets, beside what else the agent says: their record waits for a disk.
+    /// Sends a task's secrets, from a task of its own: they are sent once their audit record is on disk, and other frames of the agent
+    /// must not wait for that.
     async fn read_secrets(&self, number: u32, requested: ReadSecrets) -> io::Result<()> {
         let (Some(session), Some(state)) = (self.sessions.get(&number), self.context.state()) else {
             return Ok(());
@@ -340,14 +342,14 @@ impl AgentConnection<'_> {
         let (by, state) = (self.by(node), state.clone());
         let outbound = self.outbound.clone();
         tokio::spawn(async move {
-            let read = secrets::read(&state, by, requested).await;
-            let _ = outbound.send(frame(number, Down::Secrets(read))).await;
+            let response = secrets::read(&state, by, requested).await;
+            let _ = outbound.send(frame(number, Down::Secrets(response))).await;
             drop(permit);
         });
         Ok(())
     }
 
-    /// Answers once there is something that templates of a task are to show anew.
+    /// Answers once a variable that templates of a task show has changed.
     async fn watch(&self, number: u32, request: WatchVariables) -> io::Result<()> {
         let (Some(session), Some(state)) = (self.sessions.get(&number), self.context.state()) else {
             return Ok(());
@@ -366,7 +368,7 @@ impl AgentConnection<'_> {
     /// The caller of a session, for the audit log.
     fn by(&self, node: NodeId) -> SecretsCaller {
         let certificate = self.certificate_shown.peer().map(|peer| peer.identity.to_string());
-        SecretsCaller { node, peer: self.peer, certificate, begun: Instant::now() }
+        SecretsCaller { node, peer: self.peer, certificate, received_at: Instant::now() }
     }
 
     async fn task_api(&self, number: u32, message: TaskApi) {
@@ -401,7 +403,7 @@ impl AgentConnection<'_> {
     }
 }
 
-/// Writes what sessions are sent; what has gathered meanwhile goes in one write.
+/// Writes the frames of all sessions; those that have gathered during a write go out together in the next one.
 async fn write<W: AsyncWrite + Unpin>(mut writer: W, mut messages: OutboundReader) -> io::Result<()> {
     let mut buffer = BytesMut::new();
     while let Some(message) = messages.next().await {
@@ -410,13 +412,13 @@ async fn write<W: AsyncWrite + Unpin>(mut writer: W, mut messages: OutboundReade
             let Some(message) = messages.try_next() else { break };
             buffer.extend_from_slice(&message);
         }
-        // What is encrypted may wait for a flush.
-        let written = async {
+        // An encrypted stream may keep the last bytes until it is flushed.
+        let write = async {
             writer.write_all(&buffer).await?;
             writer.flush().await
         };
-        let written = tokio::time::timeout(WRITE_TIMEOUT, written).await;
-        written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let outcome = tokio::time::timeout(WRITE_TIMEOUT, write).await;
+        outcome.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         messages.written(buffer.len());
         buffer.clear();
         if buffer.capacity() > 4 * WRITE_BYTES {

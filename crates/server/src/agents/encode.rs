@@ -20,7 +20,7 @@ use crate::convert::agent as convert;
 
 /// About how large a part of desired state may be: far below a frame's limit, which one specification comes close to.
 const PART_BYTES_MAX: usize = 1 << 20;
-/// What an id, a reason and their frames take.
+/// Bytes that an id, a reason and their field headers take, about.
 const NAMED_BYTES: usize = 48;
 
 /// One message of any kind as a frame.
@@ -103,9 +103,9 @@ impl DesiredEncoder {
             return;
         };
         let mut run = run_alloc(store, slot, row, group);
-        let own = run.encoded_len() + NAMED_BYTES;
-        let with_spec = own + spec.len() + NAMED_BYTES;
-        self.reserve(if self.refs.contains_key(&key) { own } else { with_spec });
+        let run_bytes = run.encoded_len() + NAMED_BYTES;
+        let with_spec = run_bytes + spec.len() + NAMED_BYTES;
+        self.reserve(if self.refs.contains_key(&key) { run_bytes } else { with_spec });
         // Reserving bytes may have begun a part that has no specifications yet.
         run.group_ref = match self.refs.get(&key) {
             Some(group_ref) => *group_ref,

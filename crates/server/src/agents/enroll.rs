@@ -22,9 +22,9 @@ use tokio::{
 use super::{certificate_audit::CertificateAudit, listen::ListenContext, revoked::is_revoked};
 use crate::{clock, convert::agent::secret_hash, net::NetStream, shared::State};
 
-/// How long all of it may take; the cluster may be looking for a leader.
+/// How long one enrollment may take; the cluster may be electing a leader.
 const TALK_MAX: Duration = Duration::from_secs(30);
-/// Between two looks at the clock, while a certificate is not valid yet.
+/// Time between two looks at the clock, while a certificate is not valid yet.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// Clocks of agents may be a little behind.
 const CLOCK_SKEW_SECS: u64 = 300;
@@ -64,9 +64,9 @@ async fn answer(request: &Enroll, stream: &NetStream, context: &ListenContext) -
     let too_often =
         |_| "too many certificates are asked for from this address: try again in a second".to_owned();
     context.rates.for_a_certificate(stream.peer().ip()).map_err(too_often)?;
-    let recorded = CertificateAudit::begin(request, stream, context).await?;
+    let audit = CertificateAudit::begin(request, stream, context).await?;
     let certified = certify(request, stream.certificate(), context).await;
-    recorded.end(certified).await
+    audit.end(certified).await
 }
 
 /// The certificate, or why there is none.
@@ -111,8 +111,8 @@ async fn certify(
     Ok(Enrolled { certificate: certificate.to_vec(), authorities, refused: String::new() })
 }
 
-/// Whether the certificate that is shown may be renewed: by the agent of its node, which has the node's secret. Whoever has got
-/// hold of a certificate alone has it until it expires. A node that never sent a hello has no secret yet.
+/// Whether the certificate that is shown may be renewed: by the agent of its node, which has the node's secret. A stolen certificate
+/// alone cannot be renewed, and is of use until it expires. A node that never sent a hello has no secret yet.
 fn renews(node: NodeId, certificate: Option<&Peer>, node_secret: &[u8], state: &State) -> Result<(), String> {
     let peer = certificate.ok_or("neither a join token nor a certificate is shown")?;
     if !peer.identity.speaks_for(&node.to_string()) {
@@ -124,8 +124,8 @@ fn renews(node: NodeId, certificate: Option<&Peer>, node_secret: &[u8], state: &
         ));
     }
     let view = state.view();
-    let known = view.store.node(node).and_then(|(slot, _)| view.store.nodes().detail(slot));
-    if known.is_some_and(|detail| detail.node.secret_hash != secret_hash(node_secret)) {
+    let detail = view.store.node(node).and_then(|(slot, _)| view.store.nodes().detail(slot));
+    if detail.is_some_and(|detail| detail.node.secret_hash != secret_hash(node_secret)) {
         return Err(format!(
             "the secret of node {node} is not shown: its certificate is renewed by its own agent, of this version or a later one"
         ));
@@ -133,8 +133,8 @@ fn renews(node: NodeId, certificate: Option<&Peer>, node_secret: &[u8], state: &
     Ok(())
 }
 
-/// Spends the join token, unless it was spent by this very agent. An invalid token is refused here: unauthenticated clients write nothing to
-/// the log.
+/// Spends the join token, unless it was spent by this very agent. An invalid token is refused here: unauthenticated clients write
+/// nothing to the log.
 async fn join(request: &Enroll, node: NodeId, state: &State) -> Result<(), String> {
     let (secret, key) =
         (SecretHash(fingerprint(&request.secret)), SecretHash(fingerprint(&request.public_key)));
@@ -157,7 +157,7 @@ fn now_secs() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// From a little before now on, but not from when certificates of the node were revoked.
+/// Valid from a little before now on, but not from before the last revocation of the node's certificates.
 fn validity(node: NodeId, life: Duration, state: &State) -> Validity {
     let now = now_secs();
     let revoked = state.view().store.acl().joins().revoked_at(node);

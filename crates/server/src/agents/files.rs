@@ -27,6 +27,8 @@ pub(crate) struct FileReads(Arc<Mutex<Reads>>);
 #[derive(Default)]
 struct Reads {
     last: u64,
+    /// Nothing comes any more, for a read that is opened later either.
+    ended: bool,
     open: HashMap<u64, OpenRead>,
 }
 
@@ -56,14 +58,18 @@ impl OpenRead {
 }
 
 impl FileReads {
-    /// Opens a read, of which the agent may send [`CREDIT_BYTES`] at first: its number, and where its pieces come.
-    pub fn open(&self) -> (u64, ReadPieces) {
+    /// Opens a read, of which the agent may send [`CREDIT_BYTES`] at first: its number, and where its pieces come. None once the
+    /// session is over: a link may be looked up just before its session ends, and nobody would end such a read.
+    pub fn open(&self) -> Option<(u64, ReadPieces)> {
         let (pieces, receiver) = mpsc::channel(CHUNKS_MAX);
         let mut reads = self.lock();
+        if reads.ended {
+            return None;
+        }
         reads.last += 1;
         let number = reads.last;
         reads.open.insert(number, OpenRead { pieces, credit: CREDIT_BYTES, names_credit: NAMES_BYTES_MAX });
-        (number, receiver)
+        Some((number, receiver))
     }
 
     /// Nobody reads any more.
@@ -83,14 +89,14 @@ impl FileReads {
     pub fn on_chunk(&self, chunk: &FileChunk) {
         let mut reads = self.lock();
         let Some(read) = reads.open.get_mut(&chunk.request) else { return };
-        let mut taken = Ok(());
+        let mut outcome = Ok(());
         if !chunk.error.is_empty() {
-            taken = Err(error_of(&chunk.error[..chunk.error.floor_char_boundary(ERROR_BYTES_MAX)]));
+            outcome = Err(error_of(&chunk.error[..chunk.error.floor_char_boundary(ERROR_BYTES_MAX)]));
         } else if !chunk.done || !chunk.data.is_empty() {
-            taken = read.push(chunk);
+            outcome = read.push(chunk);
         }
-        let ends = chunk.done || taken.is_err();
-        if let Err(error) = taken {
+        let ends = chunk.done || outcome.is_err();
+        if let Err(error) = outcome {
             // A full channel does not take the reason; the closed channel ends the read all the same.
             let _ = read.pieces.try_send(Err(error));
         }
@@ -101,7 +107,10 @@ impl FileReads {
 
     /// The session of this node is over.
     pub fn end(&self, node: NodeId) {
-        let open = std::mem::take(&mut self.lock().open);
+        let mut reads = self.lock();
+        reads.ended = true;
+        let open = std::mem::take(&mut reads.open);
+        drop(reads);
         // A full channel does not take the error; the closed channel ends the read all the same.
         open.into_values().for_each(|read| drop(read.pieces.try_send(Err(AgentError::NotConnected(node)))));
     }
@@ -137,7 +146,7 @@ mod tests {
     #[tokio::test]
     async fn an_agent_is_held_to_the_window_of_a_read() {
         let (reads, half) = (FileReads::default(), CREDIT_BYTES as usize / 2);
-        let (number, mut pieces) = reads.open();
+        let (number, mut pieces) = reads.open().expect("the session is open");
         reads.on_chunk(&chunk(number, half));
         reads.on_chunk(&chunk(number, half));
         let piece = pieces.recv().await.expect("it is open").expect("allowed");
@@ -154,13 +163,13 @@ mod tests {
     #[tokio::test]
     async fn names_that_come_with_pieces_are_held_to_a_window_too() {
         let reads = FileReads::default();
-        let (number, mut pieces) = reads.open();
+        let (number, mut pieces) = reads.open().expect("the session is open");
         let named = |bytes: u64| FileChunk { file: "f".repeat(bytes as usize), ..chunk(number, 0) };
         reads.on_chunk(&named(NAMES_BYTES_MAX));
         reads.on_chunk(&named(1));
         assert!(pieces.recv().await.expect("it is open").is_ok());
         assert_eq!(pieces.recv().await, Some(Err(overrun())));
-        let (number, mut pieces) = reads.open();
+        let (number, mut pieces) = reads.open().expect("the session is open");
         let error = FileChunk { error: "e".repeat(1 << 20), done: true, ..chunk(number, 0) };
         reads.on_chunk(&error);
         let response = pieces.recv().await;
@@ -168,5 +177,15 @@ mod tests {
             matches!(&response, Some(Err(AgentError::Failed(text))) if text.len() == ERROR_BYTES_MAX),
             "{response:?}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_session_that_is_over_ends_its_reads_and_opens_no_other() {
+        let reads = FileReads::default();
+        let (_, mut pieces) = reads.open().expect("the session is open");
+        reads.end(NodeId(7));
+        assert_eq!(pieces.recv().await, Some(Err(AgentError::NotConnected(NodeId(7)))));
+        assert_eq!(pieces.recv().await, None);
+        assert!(reads.open().is_none(), "nobody would end it");
     }
 }

@@ -11,7 +11,7 @@ use tokio::{
     time::timeout,
 };
 
-/// A connection that says nothing for this long is half open.
+/// A connection that is silent for this long is taken for half open.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Until the first hello is complete.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
@@ -33,7 +33,8 @@ const KIB: usize = 1 << 10;
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {
     read: Arc<Semaphore>,
-    /// Whoever waits for it holds a share of the other; whoever has one waits for nothing more.
+    /// Lock order: a frame that waits for this budget already holds its share of `read`, and none that holds a share of this one
+    /// waits for `read`. So neither can block the other for good.
     decoded: Arc<Semaphore>,
 }
 
@@ -77,8 +78,8 @@ impl Budget {
 }
 
 async fn permit(budget: &Arc<Semaphore>, bytes: usize) -> io::Result<OwnedSemaphorePermit> {
-    let wanted = u32::try_from(bytes.div_ceil(KIB)).unwrap_or(u32::MAX);
-    let permit = timeout(FRAME_WITHIN, budget.clone().acquire_many_owned(wanted)).await;
+    let permits = u32::try_from(bytes.div_ceil(KIB)).unwrap_or(u32::MAX);
+    let permit = timeout(FRAME_WITHIN, budget.clone().acquire_many_owned(permits)).await;
     let busy =
         || io::Error::other(format!("no room for a frame of {bytes} bytes: other connections hold it"));
     permit.map_err(|_| busy())?.map_err(|_| busy())
@@ -192,22 +193,22 @@ mod tests {
     #[tokio::test]
     async fn unfinished_frames_share_one_budget() {
         let budget = Budget::default();
-        let begun = u32::try_from(HELLO_BYTES_MAX).unwrap().to_be_bytes();
+        let length = u32::try_from(HELLO_BYTES_MAX).unwrap().to_be_bytes();
         let mut peers = Vec::new();
         let mut reading = tokio::task::JoinSet::new();
         for _ in 0..2 * LARGE_BYTES_MAX / HELLO_BYTES_MAX {
             let (mut peer, reader) = tokio::io::duplex(64);
-            peer.write_all(&begun).await.unwrap();
+            peer.write_all(&length).await.unwrap();
             peers.push(peer);
             let mut frames = FrameReader::new(reader, budget.clone());
             reading.spawn(async move { frames.next().await.map(|_| ()) });
         }
-        let taken = async {
+        let all_taken = async {
             while budget.read.available_permits() > 0 {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(FRAME_WITHIN / 2, taken).await.expect("they take all of it");
+        timeout(FRAME_WITHIN / 2, all_taken).await.expect("they take all of it");
         assert_eq!(reading.len(), peers.len(), "half of them hold a share, half of them wait for one");
         reading.shutdown().await;
         assert_eq!(budget.read.available_permits(), LARGE_BYTES_MAX / KIB, "all is given back");
@@ -224,7 +225,7 @@ mod tests {
         assert!(budget.decode(&mut shares[2], SMALL_BYTES).await.is_ok(), "what is small always fits");
         tokio::select! {
             biased;
-            given = budget.decode(&mut shares[2], SMALL_BYTES + 1) => panic!("{given:?} while others hold it"),
+            outcome = budget.decode(&mut shares[2], SMALL_BYTES + 1) => panic!("{outcome:?} while others hold it"),
             () = tokio::task::yield_now() => {}
         }
         drop(shares);

@@ -19,20 +19,19 @@ use crate::{
 
 /// How often a request is made again while nobody leads.
 const TRIES_MAX: u32 = 30;
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The message of such a drain.
 const MESSAGE: &str = "its agent shuts down";
 
-/// Drains the node, unless it is not its agent who asks: the session that it was said in may not be open yet. What goes
-/// on is not waited for; of more requests at a time than connections have sessions the rest is left out, and made again by
-/// the agents on their next connection.
+/// Drains the node if the request has the node's secret: its session may not have been accepted yet. Does not wait for the drain.
+/// Beyond [`super::listen::LEAVING_MAX`] requests at a time the rest are dropped; agents make them again on their next connection.
 ///
-/// It is recorded, and not made while it cannot be: who asks is `by`.
+/// The drain is recorded in the audit log as requested by `by`, and not proposed while it cannot be recorded.
 pub(super) fn drain(context: &ListenContext, node: NodeId, by: AuditCaller, request: &Leaving) {
     let Some(state) = context.state() else { return };
     let view = state.view.load();
-    let known = view.store.node(node).and_then(|(slot, _)| view.store.nodes().detail(slot));
-    if known.is_none_or(|detail| detail.node.secret_hash != secret_hash(&request.secret)) {
+    let detail = view.store.node(node).and_then(|(slot, _)| view.store.nodes().detail(slot));
+    if detail.is_none_or(|detail| detail.node.secret_hash != secret_hash(&request.secret)) {
         return;
     }
     let Ok(permit) = context.leaving.clone().try_acquire_owned() else { return };
@@ -63,7 +62,7 @@ async fn propose(state: &State, by: AuditCaller, command: DrainNode) {
     let mut why = String::new();
     for attempt in 0..TRIES_MAX {
         if attempt > 0 {
-            tokio::time::sleep(AGAIN_AFTER).await;
+            tokio::time::sleep(RETRY_AFTER).await;
         }
         let line = match &state.server.audit {
             Some(log) => match log.reserve().await {
@@ -98,7 +97,7 @@ fn refusal(committed: &Committed) -> Option<&Refusal> {
     committed.outcomes.iter().find_map(|outcome| outcome.as_ref().err())
 }
 
-/// What its line says.
+/// The fields of its audit record.
 fn fields(by: &AuditCaller, node: NodeId, proposed: &Result<Committed, ProposeError>) -> Vec<u8> {
     let mut change = AuditChange::new("drain_node", "", [node.to_string()]);
     let status = match proposed {
@@ -143,7 +142,7 @@ mod tests {
     };
 
     #[test]
-    fn how_long_it_may_take_is_as_the_agent_says() {
+    fn the_drain_has_the_deadline_that_the_agent_requested() {
         let request = |deadline_ms, force| {
             let request = Leaving { deadline_ms, force, ..Leaving::default() };
             command(NodeId(1), &request, Timestamp(5)).drain.map(|drain| (drain.deadline, drain.requested_ns))
@@ -171,7 +170,7 @@ mod tests {
             let view = engine.view.load();
             view.store.node(*id).is_some_and(|(_, row)| !row.eligible)
         };
-        let done = async || {
+        let all_done = async || {
             while context.leaving.available_permits() < LEAVING_MAX {
                 tokio::task::yield_now().await;
             }
@@ -180,7 +179,7 @@ mod tests {
 
         // Nothing is proposed before this waits.
         ids.iter().for_each(|id| drain(&context, *id, AuditCaller::default(), &request));
-        done().await;
+        all_done().await;
         assert!(others.iter().all(is_drained));
         assert!(!is_drained(last), "it was one too many");
 
@@ -190,15 +189,15 @@ mod tests {
             AuditCaller::default(),
             &Leaving { secret: b"another one".to_vec(), ..Leaving::default() },
         );
-        done().await;
+        all_done().await;
         assert!(!is_drained(last), "somebody else asks");
         drain(&context, *last, AuditCaller::default(), &request);
-        done().await;
+        all_done().await;
         assert!(is_drained(last), "it asked again");
     }
 
     #[tokio::test]
-    async fn a_drain_that_an_agent_asks_for_is_recorded_and_not_made_while_it_cannot_be() {
+    async fn a_drain_requested_by_an_agent_is_not_proposed_before_it_can_be_recorded() {
         let dir = tempfile::tempdir().expect("a directory");
         let config = AuditConfig {
             dir: dir.path().join("audit"),
@@ -224,17 +223,17 @@ mod tests {
         };
         let is_drained = || engine.view.load().store.node(NodeId(7)).is_some_and(|(_, row)| !row.eligible);
         let hang = log.hang();
-        let held = log.reserve_all();
+        let reservations = log.reserve_all();
         drain(&context, NodeId(7), by.clone(), &Leaving { secret: secret.clone(), ..Leaving::default() });
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(!is_drained(), "there is no room for its line");
-        drop((held, hang));
-        let drained = async {
+        drop((reservations, hang));
+        let all_done = async {
             while context.leaving.available_permits() < LEAVING_MAX {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), drained).await.expect("it is tried again");
+        tokio::time::timeout(Duration::from_secs(60), all_done).await.expect("it is tried again");
         assert!(is_drained());
         log.close();
         let text =

@@ -7,7 +7,8 @@ use crate::net::AddressLimit;
 pub struct AgentLimits {
     /// Connections at the same time; each can carry many sessions. As many again may wait to come in.
     pub connections_max: usize,
-    /// Connections of one address at the same time, and those of it that wait: a host with simulated nodes, or a network behind one address, has many.
+    /// Connections of one address at the same time, and as many again that wait: a host with simulated nodes, or a network behind one
+    /// address, has many.
     pub connections_share: AddressLimit,
     /// Connections, and sessions, that one address may begin a second, on average; 0 for any number. Twice as many may begin
     /// at once after a pause. Programs of this machine may begin any number.

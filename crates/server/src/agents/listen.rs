@@ -46,13 +46,12 @@ pub(super) const LEAVING_MAX: usize = 1_024;
 const TASK_APIS_MAX: usize = 4_096;
 /// Tasks of all nodes whose templates wait for changes.
 const WATCHES_MAX: usize = 100_000;
-/// What templates of tasks show is looked up for so many at a time, and kept in memory until it is on its way: a change may concern
-/// thousands. Starts do not wait for that.
+/// Answers to watches of variables that are made at a time, and kept in memory until they are sent: one change may concern
+/// thousands of tasks. Starts of tasks do not wait for these.
 const VARIABLE_READS_MAX: usize = 64;
 /// Requests for secrets of tasks that are answered at a time.
 const SECRETS_READ_MAX: usize = 256;
-/// How long a session waits for its turn: what its agent has said of itself takes room meanwhile, and a refusal is heard, and tried
-/// again soon.
+/// How long a session waits for its turn: its hello takes memory meanwhile, and an agent that is refused tries again soon.
 const BEGIN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Waited after a failed accept: file descriptors may have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -71,15 +70,15 @@ pub(crate) struct ListenContext {
     limits: AgentLimits,
     /// Rate limits of agents' expensive requests.
     pub rates: AgentRates,
-    /// Limits concurrent requests of agents that change the state.
+    /// Permits for drains that agents have requested.
     pub leaving: Arc<Semaphore>,
-    /// Those for secrets of tasks, at a time.
+    /// Permits for requests for secrets that are being answered.
     pub(super) secrets: Arc<Semaphore>,
-    /// Room for tasks whose templates wait.
+    /// Permits for tasks whose templates wait.
     pub(super) watches: Arc<Semaphore>,
-    /// Those of them that are answered, at a time.
+    /// Permits for watches that are being answered.
     pub(super) variable_reads: Arc<Semaphore>,
-    /// Once the server has one.
+    /// None where agents cannot change the state, as in some tests.
     state: OnceLock<State>,
     /// Tells when nodes are revoked, where they have certificates.
     revocations: Option<Revocations>,
@@ -88,7 +87,7 @@ pub(crate) struct ListenContext {
     pub(super) stored: Arc<StoredNodes>,
     /// Where connections of tasks to the HTTP API go in; none where nobody serves them.
     task_api_sender: Option<mpsc::Sender<NetStream>>,
-    /// Those that there may be more.
+    /// Permits for connections of tasks to the HTTP API.
     pub(super) task_apis: Arc<Semaphore>,
 }
 
@@ -201,7 +200,7 @@ impl ListenContext {
         too_many(&what, RATE_SETTING)
     }
 
-    /// A name that no session had before.
+    /// An id that no session of this process had before.
     pub fn next_session(&self) -> SessionId {
         SessionId(self.sessions.fetch_add(1, Ordering::Relaxed))
     }
@@ -270,8 +269,8 @@ impl OpenPorts {
     }
 }
 
-/// What a connection takes until its turn is in its future, and so bounded by the slots of those that wait: what comes then is
-/// boxed.
+/// The future of a connection that waits for its turn is as large as its largest part, and there may be as many as there are slots:
+/// the parts that run after that, which are large, are boxed.
 async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
@@ -280,7 +279,7 @@ async fn serve(
     slots: &AgentSlots,
     context: &Arc<ListenContext>,
 ) -> io::Result<()> {
-    // It is agents who speak first: until then a connection has no turn, and nobody waits for it.
+    // Agents speak first: a connection that has sent nothing gets no turn, so that others do not wait behind it.
     let foreign = waiting.unless_evicted(Foreign::of(&stream, entrance.is_encrypted())).await??;
     waiting.on_input();
     if let Some(foreign) = foreign {
@@ -299,7 +298,7 @@ async fn serve(
     let stream = waiting.unless_evicted(Box::pin(entrance.enter(stream, peer))).await??;
     drop(turn);
     let _slot = match slots.accept(peer.ip()) {
-        Ok(place) => place,
+        Ok(slot) => slot,
         Err(reason) => {
             slots.refused.log(peer, &reason);
             return Ok(());

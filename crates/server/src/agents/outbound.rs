@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 /// Messages to one connection that may wait.
 const MESSAGES_MAX: usize = 1 << 16;
-/// Bytes on their way to one connection, beyond which what can wait does.
+/// Bytes queued for one connection, beyond which messages that can wait do.
 const CONNECTION_BYTES_MAX: usize = 8 << 20;
-/// Bytes on their way to all connections, beyond which only those get more that owe little.
+/// Bytes queued for all connections, beyond which only connections with few queued bytes get more.
 const ALL_BYTES_MAX: usize = 256 << 20;
-/// What a connection may owe when all of them together owe too much.
+/// Bytes that one connection may have queued while all together have too many.
 const SMALL_BYTES: usize = 64 << 10;
 
 /// Large messages that are made for one connection at a time.
@@ -69,11 +69,11 @@ impl Outbound {
     pub fn has_room(&self) -> bool {
         let own = self.in_flight.bytes.load(Ordering::Relaxed);
         let all = self.in_flight.all.0.load(Ordering::Relaxed);
-        let rare = self.messages.capacity() > MESSAGES_MAX / 2;
-        rare && own < CONNECTION_BYTES_MAX && (all < ALL_BYTES_MAX || own < SMALL_BYTES)
+        let is_short = self.messages.capacity() > MESSAGES_MAX / 2;
+        is_short && own < CONNECTION_BYTES_MAX && (all < ALL_BYTES_MAX || own < SMALL_BYTES)
     }
 
-    /// Waits until the connection owes less than it may.
+    /// Waits until fewer bytes are queued than may be.
     pub async fn room(&self) {
         loop {
             // Registered before the check, so that no write in between is missed.
@@ -85,8 +85,8 @@ impl Outbound {
         }
     }
 
-    /// Waits until a large message may be made, where there is no hurry: a connection that does not take what it is sent would else
-    /// be owed as many of them as are asked for. To be kept until the message was sent.
+    /// Waits until a large message that is not urgent may be made, so that a connection that does not read has few of them queued. The
+    /// permit is to be kept until the message was sent.
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         let turn = self.in_flight.large.clone().acquire_owned().await.ok();
         loop {
@@ -157,7 +157,7 @@ impl InFlight {
 }
 
 impl Drop for InFlight {
-    /// What a connection owed when it ended is not on its way any more.
+    /// Bytes that were still queued when the connection ended count no more.
     fn drop(&mut self) {
         self.all.0.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
     }
@@ -196,8 +196,8 @@ mod tests {
             reader.written(message.len());
         };
         let both = async { tokio::join!(waiting, writing) };
-        let had = tokio::time::timeout(std::time::Duration::from_secs(10), both).await;
-        had.expect("none of them waits on");
+        let outcome = tokio::time::timeout(std::time::Duration::from_secs(10), both).await;
+        outcome.expect("none of them waits on");
     }
 
     #[tokio::test]

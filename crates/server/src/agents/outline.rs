@@ -14,7 +14,7 @@ const EVENTS_MAX: usize = 100;
 const ALLOC_BYTES: usize = size_of::<AllocStatus>() + size_of::<ObservedAlloc>();
 const TASK_BYTES: usize = size_of::<TaskStatus>() + size_of::<ObservedTask>();
 const EVENT_BYTES: usize = size_of::<wire::TaskEventEntry>() + size_of::<TaskEvent>();
-/// Where they stand in `AllocStatus` and in `TaskStatus`.
+/// Their field numbers in `AllocStatus` and in `TaskStatus`.
 const TASKS_TAG: u32 = 4;
 const EVENTS_TAG: u32 = 8;
 
@@ -46,7 +46,7 @@ fn too_many(max: usize, what: &str) -> io::Error {
     io::Error::other(format!("a report of more than {max} {what}: none has so many"))
 }
 
-/// Looks at each part of a message that stands under a tag, as it is encoded.
+/// Visits each field of a message that has this number, in its encoded form.
 fn each(mut message: &[u8], tag: u32, mut visit: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     while !message.is_empty() {
         let (field, wire) = decode_key(&mut message).map_err(io::Error::other)?;

@@ -11,12 +11,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::net::{AGENT_HANDSHAKES_OF_ADDRESS, RateExceeded, host};
 
-/// How long one waits in a line before it is refused. No longer than an agent waits for its welcome in the end, so that few wait
-/// who have left, and longer than the largest number of one address takes.
+/// How long a connection waits in its queue before it is refused: no longer than an agent waits for its welcome, so that few are
+/// queued whose agents have left, and longer than the most connections of one address take to be served.
 pub(super) const QUEUE_WAIT_MAX: Duration = Duration::from_secs(20);
-/// A number of addresses below which those are not looked for of which nobody is there any more.
+/// Below so many queues, empty ones are not removed.
 const QUEUES_SWEPT: usize = 1_024;
-/// Between two attempts to begin, at the least: timers are no finer.
+/// Bounds of the time between two attempts to begin; timers are no finer than the lower one.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -59,7 +59,7 @@ struct AddressQueue {
 #[derive(Debug)]
 pub(super) struct QueuePermit {
     _turn: OwnedSemaphorePermit,
-    /// Keeps the queue alive, so that later connections enter the same one.
+    /// Keeps the queue alive while it is in use: the map holds it weakly, and later connections must enter the same one.
     _queue: Arc<AddressQueue>,
 }
 
@@ -98,27 +98,27 @@ impl AddressQueues {
         let queue = self.of(address);
         // Semaphores are fair, and never closed.
         let turn = queue.turns.clone().acquire_owned().await.ok()?;
-        let next = queue.head.acquire().await.ok()?;
+        let head = queue.head.acquire().await.ok()?;
         pace.wait(is_gone).await?;
-        drop(next);
+        drop(head);
         Some(QueuePermit { _turn: turn, _queue: queue })
     }
 
     /// Waits until an address may begin another one.
     pub async fn begin(&self, address: IpAddr, pace: StartRate<impl Fn() -> Result<(), RateExceeded>>) {
         let queue = self.of(address);
-        let _next = queue.head.acquire().await;
+        let _head = queue.head.acquire().await;
         pace.wait(|| false).await;
     }
 
     fn of(&self, address: IpAddr) -> Arc<AddressQueue> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.sweep();
-        let known = all.queues.entry(host(address)).or_default();
-        known.upgrade().unwrap_or_else(|| {
+        let entry = all.queues.entry(host(address)).or_default();
+        entry.upgrade().unwrap_or_else(|| {
             let turns = Arc::new(Semaphore::new(AGENT_HANDSHAKES_OF_ADDRESS.of(address)));
             let queue = Arc::new(AddressQueue { turns, head: Semaphore::new(1) });
-            *known = Arc::downgrade(&queue);
+            *entry = Arc::downgrade(&queue);
             queue
         })
     }
@@ -141,18 +141,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_beyond_the_share_of_an_address_waits_and_holds_up_no_other_address() {
+    async fn connections_beyond_the_share_of_an_address_wait_without_delaying_other_addresses() {
         let queues = AddressQueues::default();
-        let mut taken = Vec::new();
+        let mut turns = Vec::new();
         for _ in 0..AGENT_HANDSHAKES_OF_ADDRESS.per_address_max {
-            taken.push(queues.turn(address(1), any(), || false).await.expect("it is its turn"));
+            turns.push(queues.turn(address(1), any(), || false).await.expect("it is its turn"));
         }
         let mut next = std::pin::pin!(queues.turn(address(1), any(), || false));
         assert!(poll!(&mut next).is_pending());
         assert!(queues.turn(address(2), any(), || false).await.is_some());
-        taken.pop();
+        turns.pop();
         assert!(next.await.is_some());
-        taken.clear();
+        turns.clear();
         for number in 0..2 * QUEUES_SWEPT as u32 {
             queues.turn(IpAddr::from(number.to_be_bytes()), any(), || false).await;
         }
@@ -182,7 +182,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_of_a_long_line_are_served_in_the_order_in_which_they_came() {
-        const COME: u32 = 10_000;
+        const CONNECTIONS: u32 = 10_000;
         let (queues, served, attempts) =
             (AddressQueues::default(), RefCell::new(Vec::new()), Cell::new(0_u32));
         // One of a hundred has to wait.
@@ -190,7 +190,7 @@ mod tests {
             attempts.set(attempts.get() + 1);
             if attempts.get() % 100 == 0 { Err(RateExceeded) } else { Ok(()) }
         };
-        let each = (0..COME).map(|number| {
+        let each = (0..CONNECTIONS).map(|number| {
             let (queues, served, begin) = (&queues, &served, &begin);
             async move {
                 let turn = queues.turn(address(1), StartRate { per_second: 10_000, begin }, || false).await;
@@ -201,7 +201,7 @@ mod tests {
         });
         assert!(join_all(each).await.into_iter().all(|turn| turn));
         let served = served.into_inner();
-        assert_eq!(served.len(), COME as usize);
+        assert_eq!(served.len(), CONNECTIONS as usize);
         // Whoever is served at the same time may be the first to be done.
         let at_once = AGENT_HANDSHAKES_OF_ADDRESS.per_address_max;
         for (place, number) in served.into_iter().enumerate() {
@@ -210,10 +210,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_left_the_line_count_for_nothing() {
-        let (queues, begun) = (AddressQueues::default(), Cell::new(0));
+    async fn connections_that_hung_up_in_the_queue_do_not_count_against_the_rate() {
+        let (queues, starts) = (AddressQueues::default(), Cell::new(0));
         let begin = || {
-            begun.set(begun.get() + 1);
+            starts.set(starts.get() + 1);
             Ok(())
         };
         let pace = || StartRate { per_second: 1, begin };
@@ -221,6 +221,6 @@ mod tests {
             assert!(queues.turn(address(1), pace(), || true).await.is_none());
         }
         assert!(queues.turn(address(1), pace(), || false).await.is_some());
-        assert_eq!(begun.get(), 1);
+        assert_eq!(starts.get(), 1);
     }
 }

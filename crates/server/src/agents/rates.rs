@@ -18,7 +18,7 @@ pub(super) const CERTIFICATES_A_SECOND_MAX: u32 = 100;
 /// Rate limits of agents' expensive requests.
 #[derive(Debug)]
 pub(crate) struct AgentRates {
-    begun: Instant,
+    started_at: Instant,
     tokens: Rates<NodeId>,
     secrets: Rates<NodeId>,
     watches: Rates<NodeId>,
@@ -30,7 +30,7 @@ pub(crate) struct AgentRates {
 impl Default for AgentRates {
     fn default() -> Self {
         Self {
-            begun: Instant::now(),
+            started_at: Instant::now(),
             tokens: Rates::default(),
             secrets: Rates::default(),
             watches: Rates::default(),
@@ -47,7 +47,7 @@ impl AgentRates {
     /// # Errors
     /// When there were too many.
     pub fn for_tokens(&self, node: NodeId) -> Result<(), RateExceeded> {
-        self.tokens.take(node, SIGNED_A_SECOND_MAX, self.begun.elapsed())
+        self.tokens.take(node, SIGNED_A_SECOND_MAX, self.started_at.elapsed())
     }
 
     /// Counts a request for secrets of a node's tasks.
@@ -55,7 +55,7 @@ impl AgentRates {
     /// # Errors
     /// When there were too many.
     pub fn for_secrets(&self, node: NodeId) -> Result<(), RateExceeded> {
-        self.secrets.take(node, READ_A_SECOND_MAX, self.begun.elapsed())
+        self.secrets.take(node, READ_A_SECOND_MAX, self.started_at.elapsed())
     }
 
     /// Counts a request for what templates of a node's tasks show.
@@ -63,7 +63,7 @@ impl AgentRates {
     /// # Errors
     /// When there were too many.
     pub fn for_watches(&self, node: NodeId) -> Result<(), RateExceeded> {
-        self.watches.take(node, READ_A_SECOND_MAX, self.begun.elapsed())
+        self.watches.take(node, READ_A_SECOND_MAX, self.started_at.elapsed())
     }
 
     /// Counts a request for a certificate of an address.
@@ -71,7 +71,7 @@ impl AgentRates {
     /// # Errors
     /// When there were too many.
     pub fn for_a_certificate(&self, address: IpAddr) -> Result<(), RateExceeded> {
-        self.certificates.take(host(address), CERTIFICATES_A_SECOND_MAX, self.begun.elapsed())
+        self.certificates.take(host(address), CERTIFICATES_A_SECOND_MAX, self.started_at.elapsed())
     }
 
     /// Counts a connection that an address begins, of so many a second; programs of this machine begin any number.
@@ -79,7 +79,7 @@ impl AgentRates {
     /// # Errors
     /// When there were too many.
     pub fn for_a_connection(&self, address: IpAddr, per_second: u32) -> Result<(), RateExceeded> {
-        begin(&self.connections, address, per_second, self.begun)
+        begin(&self.connections, address, per_second, self.started_at)
     }
 
     /// Counts a session that an address begins, as [`Self::for_a_connection`].
@@ -87,7 +87,7 @@ impl AgentRates {
     /// # Errors
     /// When there were too many.
     pub fn for_a_session(&self, address: IpAddr, per_second: u32) -> Result<(), RateExceeded> {
-        begin(&self.sessions, address, per_second, self.begun)
+        begin(&self.sessions, address, per_second, self.started_at)
     }
 }
 
@@ -95,13 +95,13 @@ fn begin(
     rates: &Rates<IpAddr>,
     address: IpAddr,
     per_second: u32,
-    begun: Instant,
+    started_at: Instant,
 ) -> Result<(), RateExceeded> {
     let address = host(address);
     if address == Ipv4Addr::LOCALHOST {
         return Ok(());
     }
-    rates.take(address, per_second, begun.elapsed())
+    rates.take(address, per_second, started_at.elapsed())
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::{
     shared::{AgentError, Agents, ExecLink, ExecRequest, ReadPiece, ReadPieces, ReadRequest, ReadSource},
 };
 
-/// Pieces handed to a reader that it has not taken; each may be as large as the window.
+/// Pieces queued for a reader; each may be as large as the window.
 const HANDED_MAX: usize = 2;
 /// Timeout of an agent's response; its own timeouts are shorter.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -38,10 +38,13 @@ impl Registry {
         self.lock().insert(link.node, (session, link));
     }
 
-    /// What a session that begins is informed of the servers; nothing while there is only one, and none was revoked.
-    pub fn servers(&self) -> Option<Down> {
-        let servers = self.servers_sent().clone();
-        (servers.addresses.len() > 1 || !servers.revoked.is_empty()).then_some(Down::Servers(servers))
+    /// Sends a session that begins which servers there are; nothing while there is only one, and none was revoked. The lock is
+    /// held until that is sent, as in [`Self::send_to_all`].
+    pub fn send_servers(&self, link: &SessionLink) {
+        let servers = self.servers_sent();
+        if servers.addresses.len() > 1 || !servers.revoked.is_empty() {
+            link.outbound.send_now(frame(link.number, Down::Servers(servers.clone())));
+        }
     }
 
     /// Servers take agents at these addresses: all sessions are sent what they do not know yet, and nothing while there has been
@@ -58,9 +61,7 @@ impl Registry {
         if is_known_to_all {
             return;
         }
-        let servers = servers_sent.clone();
-        drop(servers_sent);
-        self.send_to_all(&servers);
+        self.send_to_all(&servers_sent);
     }
 
     /// These servers were revoked, by name, with seconds since 1970: all sessions are informed.
@@ -72,11 +73,11 @@ impl Registry {
             return;
         }
         servers_sent.revoked = revoked;
-        let servers = servers_sent.clone();
-        drop(servers_sent);
-        self.send_to_all(&servers);
+        self.send_to_all(&servers_sent);
     }
 
+    /// Called with the lock of `servers` held, so that of two changes the later is sent last: agents go by the last that they are
+    /// sent. Nothing here waits, and nobody takes that lock while holding the one of `sessions`.
     fn send_to_all(&self, servers: &Servers) {
         let links: Vec<SessionLink> = self.lock().values().map(|(_, link)| link.clone()).collect();
         for link in links {
@@ -118,7 +119,7 @@ impl Registry {
 impl Agents for Registry {
     async fn read_file(&self, node: NodeId, request: ReadRequest) -> Result<ReadPieces, AgentError> {
         let link = self.link(node)?;
-        let (number, chunks) = link.pending.files.open();
+        let (number, chunks) = link.pending.files.open().ok_or(AgentError::NotConnected(node))?;
         let read = FileRead {
             request: number,
             alloc_id: request.alloc.to_bytes().to_vec(),
@@ -138,21 +139,19 @@ impl Agents for Registry {
         };
         let sent = link.send(Down::FileRead(read)).await;
         sent.map_err(|_| AgentError::NotConnected(node))?;
-        let (reader, handed) = mpsc::channel(HANDED_MAX);
+        let (reader, pieces) = mpsc::channel(HANDED_MAX);
         tokio::spawn(hand_over(link, number, chunks, reader));
-        Ok(handed)
+        Ok(pieces)
     }
 
     async fn ask(&self, node: NodeId, query: AgentQuery) -> Result<AgentOutcome, AgentError> {
         let link = self.link(node)?;
         let too_many =
             || AgentError::Busy(format!("too much is asked of node {node}: try again in a moment"));
-        let (request, answer) = link.pending.asks.open().ok_or_else(too_many)?;
-        let sent = link.send(Down::Ask(AgentRequest { request, query: Some(query) })).await;
+        let mut ask = link.pending.asks.open().ok_or_else(too_many)?;
+        let sent = link.send(Down::Ask(AgentRequest { request: ask.number, query: Some(query) })).await;
         sent.map_err(|_| AgentError::NotConnected(node))?;
-        let answered = timeout(ANSWER_MAX, answer).await;
-        link.pending.asks.close(request);
-        match answered {
+        match timeout(ANSWER_MAX, &mut ask.answer).await {
             Ok(Ok(AgentOutcome::Refused(refusal))) => Err(refusal.into()),
             Ok(Ok(outcome)) => Ok(outcome),
             Ok(Err(_)) => Err(AgentError::NotConnected(node)),

@@ -22,26 +22,34 @@ struct PendingAsks {
     answers: HashMap<u64, oneshot::Sender<AgentOutcome>>,
 }
 
+/// A question whose answer somebody waits for. Dropped, it makes room for another: its client may leave before the agent answers.
+pub(super) struct PendingAsk {
+    asks: Asks,
+    pub number: u64,
+    /// An error here says that the session is over.
+    pub answer: oneshot::Receiver<AgentOutcome>,
+}
+
+impl Drop for PendingAsk {
+    fn drop(&mut self) {
+        self.asks.lock().answers.remove(&self.number);
+    }
+}
+
 impl Asks {
-    /// Notes a question: its number, and where the answer comes; an error there says that the session is over. None when
-    /// too many wait.
-    pub fn open(&self) -> Option<(u64, oneshot::Receiver<AgentOutcome>)> {
-        let (sender, receiver) = oneshot::channel();
-        let mut waiting = self.lock();
-        if waiting.answers.len() >= ASKS_MAX {
+    /// Notes a question, and where its answer comes. None when too many wait.
+    pub(super) fn open(&self) -> Option<PendingAsk> {
+        let (sender, answer) = oneshot::channel();
+        let mut asks = self.lock();
+        if asks.answers.len() >= ASKS_MAX {
             return None;
         }
-        waiting.last += 1;
-        let number = waiting.last;
-        if !waiting.ended {
-            waiting.answers.insert(number, sender);
+        asks.last += 1;
+        let number = asks.last;
+        if !asks.ended {
+            asks.answers.insert(number, sender);
         }
-        Some((number, receiver))
-    }
-
-    /// Nobody waits for the answer any more.
-    pub fn close(&self, number: u64) {
-        self.lock().answers.remove(&number);
+        Some(PendingAsk { asks: self.clone(), number, answer })
     }
 
     /// An answer has come.
@@ -54,9 +62,9 @@ impl Asks {
 
     /// No answer will come any more.
     pub fn end(&self) {
-        let mut waiting = self.lock();
-        waiting.ended = true;
-        waiting.answers.clear();
+        let mut asks = self.lock();
+        asks.ended = true;
+        asks.answers.clear();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, PendingAsks> {
@@ -73,8 +81,7 @@ mod tests {
         let asks = Asks::default();
         let mut open: Vec<_> = (0..ASKS_MAX).map(|_| asks.open().expect("there is room")).collect();
         assert!(asks.open().is_none());
-        let (number, _) = open.pop().expect("some wait");
-        asks.close(number);
-        assert!(asks.open().is_some());
+        open.pop();
+        assert!(asks.open().is_some(), "one client has left before it was answered");
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes that were revoked: their connections end, on every server, within a second.
+//! Revoked nodes: their connections are closed, on every server, within a second.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,10 +13,10 @@ use crate::shared::{State, View};
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// Which nodes are revoked, as far as it matters whether that is the same as before.
+/// Changes whenever a node is revoked: the index of the last revocation, and how many nodes are.
 type RevocationMark = (Index, usize);
 
-/// Tells connections when they must look again.
+/// Wakes connections when nodes were revoked.
 #[derive(Clone)]
 pub(super) struct Revocations(watch::Receiver<RevocationMark>);
 
@@ -54,7 +54,7 @@ fn mark(joins: &Joins) -> RevocationMark {
     (joins.revoked_index(), joins.revoked().len())
 }
 
-/// Whether a certificate is good for nothing where it speaks for a node.
+/// Whether a certificate was issued before the certificates of this node were revoked.
 pub(super) fn is_revoked(joins: &Joins, node: NodeId, peer: &Peer) -> bool {
     joins.revoked_at(node).is_some_and(|at| peer.not_before <= at.0 / NANOS_PER_SEC)
 }

@@ -18,13 +18,13 @@ use crate::{
 
 /// The agent that requests variables, for the audit log.
 pub(super) struct SecretsCaller {
-    /// For which the session is.
+    /// The node of the session.
     pub node: NodeId,
     pub peer: SocketAddr,
-    /// Who the certificate that was shown is for.
+    /// The identity that its certificate names.
     pub certificate: Option<String>,
     /// When the request came.
-    pub begun: Instant,
+    pub received_at: Instant,
 }
 
 /// The response to an agent over its rate limit.
@@ -73,15 +73,15 @@ impl SecretsCaller {
         given: GivenVariables<'_>,
     ) -> Result<(), NotRecorded> {
         let Some(log) = &state.server.audit else { return Ok(()) };
-        (VariableRecord { by: self, objects: named(self, alloc_id, task) }).write(log, &given).await
+        (VariableRecord { by: self, objects: objects(self, alloc_id, task) }).write(log, &given).await
     }
 }
 
-/// For which task it is, as the agent says: only what was read is known to be so.
-fn named(by: &SecretsCaller, alloc_id: &[u8], task: &str) -> BTreeMap<String, String> {
+/// The task that the agent named. Only for variables that were read was it checked that there is such a task.
+fn objects(by: &SecretsCaller, alloc_id: &[u8], task: &str) -> BTreeMap<String, String> {
     let alloc = AllocId::from_slice(alloc_id).map(|alloc| alloc.to_string());
-    let named = [("node", by.node.to_string()), ("task", cut(task)), ("alloc", alloc.unwrap_or_default())];
-    named.map(|(name, value)| (name.to_owned(), value)).into()
+    let objects = [("node", by.node.to_string()), ("task", cut(task)), ("alloc", alloc.unwrap_or_default())];
+    objects.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
 /// What is recorded of each variable.
@@ -127,7 +127,7 @@ impl VariableRecord<'_> {
             ..AuditOperation::default()
         };
         let status = if variable.is_some() { StatusCode::OK } else { StatusCode::FORBIDDEN };
-        fields_without_http(&who, &what, &[], status, self.by.begun.elapsed())
+        fields_without_http(&who, &what, &[], status, self.by.received_at.elapsed())
     }
 }
 
@@ -166,15 +166,16 @@ pub(super) mod tests {
 
     pub(in crate::agents) fn by(node: NodeId) -> SecretsCaller {
         let (peer, certificate) = (([10, 0, 0, 7], 4_000).into(), Some("agent of n7".to_owned()));
-        SecretsCaller { node, peer, certificate, begun: Instant::now() }
+        SecretsCaller { node, peer, certificate, received_at: Instant::now() }
     }
 
     #[tokio::test]
     async fn each_variable_that_an_agent_is_given_or_refused_is_recorded_and_never_its_items() {
         let dir = tempfile::tempdir().expect("a directory");
         let (state, log) = recording(dir.path());
-        let begun = Instant::now().checked_sub(Duration::from_secs(5)).expect("the machine is up for longer");
-        let came_before = SecretsCaller { begun, ..by(NODE) };
+        let received_at =
+            Instant::now().checked_sub(Duration::from_secs(5)).expect("the machine is up for longer");
+        let came_before = SecretsCaller { received_at, ..by(NODE) };
         assert_eq!(read(&state, came_before, secrets_request("plain")).await.secrets.len(), 1);
         assert!(read(&state, by(NODE), secrets_request("greedy")).await.refused.contains("may not read"));
         assert!(
@@ -206,7 +207,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_recorded_is_not_told() {
+    async fn secrets_are_not_sent_without_an_audit_record() {
         let dir = tempfile::tempdir().expect("a directory");
         let (state, log) = recording(dir.path());
         let log = log.with_stall_max(Duration::from_millis(50));

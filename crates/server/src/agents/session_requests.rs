@@ -4,7 +4,7 @@ use berth_model::NodeId;
 
 use super::{execs::Execs, files::FileReads, requests::Asks, task_api::TaskApis, watches::Watches};
 
-/// All of it. Cheap to clone.
+/// Requests of each kind. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct SessionRequests {
     pub files: FileReads,

@@ -12,8 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::limits::AgentLimits;
 use crate::net::{AddressGuard, AddressLimit, OwnPort, PerAddress, RefusalLog, host};
 
-/// One of so many places is left to those that are silent as yet: whoever needs a moment to say something has it, though others
-/// of larger addresses come meanwhile.
+/// One of so many slots is left to connections that have sent nothing yet, so that a slow one is not evicted at once while addresses
+/// with many connections open more.
 const SILENT_SHARE: usize = 8;
 /// The settings that raise limits.
 const MAX_SETTING: &str = "agent-connections-max";
@@ -24,9 +24,9 @@ pub(super) fn too_many(what: &str, setting: &str) -> String {
     format!("too many {what}; have the operator raise --{setting}")
 }
 
-/// How many connections there may be. Those who have yet to show who they are have a room of their own: however many strangers
-/// come, the agents that are there, and as many as there may be, have their places. Where it is full, whoever has been silent
-/// for longest makes room; where few are silent, the address of which most wait makes room for those with fewer.
+/// How many connections there may be. Those that are not accepted yet have a pool of their own, so that strangers take no slots of
+/// agents, however many come. When it is full, the connection that has been silent for longest is evicted; where few are silent, the
+/// latest one of the address with most of them, for an address with fewer.
 pub(super) struct AgentSlots {
     limits: AgentLimits,
     pub refused: RefusalLog,
@@ -253,13 +253,13 @@ impl PendingTable {
         self.spoken.set(address, self.spoken.of(address) + 1);
     }
 
-    fn evicted_for(&self, wanting: IpAddr, silent_max: usize) -> Option<u64> {
+    fn evicted_for(&self, newcomer: IpAddr, silent_max: usize) -> Option<u64> {
         let longest_silent = self.silent.first().copied();
         if self.silent.len() > silent_max {
             return longest_silent;
         }
-        let is_first = self.spoken.of(wanting) == 0;
-        let of_larger = self.last_of_most(wanting).or_else(|| self.silent_of(wanting));
+        let is_first = self.spoken.of(newcomer) == 0;
+        let of_larger = self.last_of_most(newcomer).or_else(|| self.silent_of(newcomer));
         of_larger.or(longest_silent.filter(|_| is_first))
     }
 
@@ -268,12 +268,12 @@ impl PendingTable {
         self.silent_of.range((address, 0)..=(address, u64::MAX)).next().map(|(_, number)| *number)
     }
 
-    /// The latest connection of the address with most connections that have sent something. None where the address that
-    /// wants the place would have as many then: two addresses take no places from each other in turn.
-    fn last_of_most(&self, wanting: IpAddr) -> Option<u64> {
+    /// The latest connection of the address with most connections that have sent something. None where the newcomer's address would
+    /// then have as many: two addresses must not evict each other in turn.
+    fn last_of_most(&self, newcomer: IpAddr) -> Option<u64> {
         let (count, most) = self.spoken.most()?;
         let (_, last) = self.spoken_of.range((most, 0)..=(most, u64::MAX)).next_back()?;
-        (count > self.spoken.of(wanting) + 1).then_some(*last)
+        (count > self.spoken.of(newcomer) + 1).then_some(*last)
     }
 
     fn remove(&mut self, number: u64) {
@@ -300,12 +300,12 @@ impl PendingTable {
 mod tests {
     use super::*;
 
-    /// Takes as many places for an address as there are; why there is no other.
-    fn fill(slots: &AgentSlots, address: &str, taken: &mut Vec<AgentSlot>) -> String {
+    /// Takes as many slots for an address as there are; returns why there is no other.
+    fn fill(slots: &AgentSlots, address: &str, connections: &mut Vec<AgentSlot>) -> String {
         let address = address.parse().expect("an address");
         loop {
             match slots.accept(address) {
-                Ok(slot) => taken.push(slot),
+                Ok(slot) => connections.push(slot),
                 Err(reason) => return reason,
             }
         }
@@ -319,15 +319,15 @@ mod tests {
         for (address, max, other) in
             [("10.0.0.1", 50, "10.0.0.2"), ("127.0.0.1", 70, "127.0.0.2"), ("2001:db8::1", 50, "::1")]
         {
-            let mut taken = Vec::new();
-            let reason = fill(&slots, address, &mut taken);
+            let mut connections = Vec::new();
+            let reason = fill(&slots, address, &mut connections);
             let expected = format!(
                 "too many agents of its address: it has {max} connections already; have the operator raise --agent-connections-address"
             );
             assert_eq!(reason, expected);
-            assert_eq!(taken.len(), max, "{address}");
+            assert_eq!(connections.len(), max, "{address}");
             assert!(slots.accept(other.parse().expect("an address")).is_ok(), "{other} has its own");
-            taken.pop();
+            connections.pop();
             assert!(slots.accept(address.parse().expect("an address")).is_ok(), "one has ended");
         }
     }
@@ -335,10 +335,10 @@ mod tests {
     #[test]
     fn there_are_so_many_connections_and_no_more() {
         let slots = AgentSlots::new(AgentLimits::default());
-        let mut taken = Vec::new();
+        let mut connections = Vec::new();
         let reasons: Vec<String> =
-            (1..=3).map(|host| fill(&slots, &format!("10.0.0.{host}"), &mut taken)).collect();
-        assert_eq!(taken.len(), 16_384);
+            (1..=3).map(|host| fill(&slots, &format!("10.0.0.{host}"), &mut connections)).collect();
+        assert_eq!(connections.len(), 16_384);
         assert!(
             reasons[0].contains("it has 12288 connections already"),
             "room is left to others: {}",
@@ -346,11 +346,11 @@ mod tests {
         );
         assert!(reasons[1].starts_with("too many agents: 16384 connections are open"), "{}", reasons[1]);
         assert_eq!(reasons[2], reasons[1], "and no address has one more");
-        taken.pop();
+        connections.pop();
         assert!(slots.accept(IpAddr::from([10, 0, 0, 9])).is_ok(), "one has ended");
     }
 
-    /// Whether it has its place.
+    /// Whether it still has its slot.
     fn is_pending(one: &PendingSlot) -> bool {
         one.pending.lock().all.contains_key(&one.number)
     }
@@ -360,12 +360,12 @@ mod tests {
     }
 
     /// So many that wait from an address and say nothing.
-    fn silent(slots: &AgentSlots, host: u8, count: usize) -> Vec<PendingSlot> {
+    fn connect_silent(slots: &AgentSlots, host: u8, count: usize) -> Vec<PendingSlot> {
         (0..count).map(|_| slots.connect(IpAddr::from([10, 0, 0, host])).expect("it may wait")).collect()
     }
 
     /// As many as may wait from an address and say something; why no more may.
-    fn speaking(slots: &AgentSlots, host: u8) -> (Vec<PendingSlot>, String) {
+    fn connect_speaking(slots: &AgentSlots, host: u8) -> (Vec<PendingSlot>, String) {
         let mut connecting = Vec::new();
         loop {
             match slots.connect(IpAddr::from([10, 0, 0, host])) {
@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn strangers_take_no_places_of_agents() {
         let slots = AgentSlots::new(AgentLimits::default());
-        let (connecting, reason) = speaking(&slots, 1);
+        let (connecting, reason) = connect_speaking(&slots, 1);
         assert_eq!(connecting.len(), 12_288);
         assert!(reason.starts_with("too many agents of its address: 12288 connections are yet"), "{reason}");
         assert!(slots.connect(IpAddr::from([10, 0, 0, 2])).is_ok(), "room is left to others");
@@ -397,10 +397,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_has_been_silent_for_longest_makes_room() {
+    async fn the_longest_silent_connection_is_evicted() {
         let slots = slots_for_eight();
-        let mut connections = silent(&slots, 1, 1_000);
-        connections.extend(silent(&slots, 2, 1_000));
+        let mut connections = connect_silent(&slots, 1, 1_000);
+        connections.extend(connect_silent(&slots, 2, 1_000));
         let own = slots.connect(IpAddr::from([10, 0, 0, 1])).expect("others of its address make room");
         let other = slots.connect(IpAddr::from([10, 0, 0, 3])).expect("others make room");
         assert!(connections[0].unless_evicted(std::future::pending::<()>()).await.is_err());
@@ -408,13 +408,13 @@ mod tests {
         assert_eq!((count(&connections), count(&connections[2_000 - 6..])), (6, 6), "those who came last");
         drop((connections, own, other));
         assert!(slots.pending.lock().is_empty());
-        assert_eq!(silent(&slots, 4, 6).len(), 6);
+        assert_eq!(connect_silent(&slots, 4, 6).len(), 6);
     }
 
     #[test]
-    fn whoever_needs_a_moment_to_say_something_keeps_its_place_though_larger_addresses_come_again() {
+    fn a_slow_connection_is_not_evicted_for_addresses_with_more_connections() {
         let slots = slots_for_eight();
-        let ((_first, _), (_second, _)) = (speaking(&slots, 1), speaking(&slots, 2));
+        let ((_first, _), (_second, _)) = (connect_speaking(&slots, 1), connect_speaking(&slots, 2));
         let third = slots.connect(IpAddr::from([10, 0, 0, 3])).expect("others make room");
         for host in [1, 2].repeat(10) {
             drop(slots.connect(IpAddr::from([10, 0, 0, host])));
@@ -423,10 +423,10 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_silent_makes_room_before_all_that_have_said_something() {
+    fn silent_connections_are_evicted_before_those_that_have_sent_something() {
         let slots = slots_for_eight();
-        let (speaking, _) = speaking(&slots, 1);
-        let silent = silent(&slots, 2, 2);
+        let (speaking, _) = connect_speaking(&slots, 1);
+        let silent = connect_silent(&slots, 2, 2);
         let other = slots.connect(IpAddr::from([10, 0, 0, 3])).expect("others make room");
         assert_eq!((count(&speaking), count(&silent), is_pending(&other)), (6, 1, true));
     }
@@ -434,11 +434,11 @@ mod tests {
     #[test]
     fn strangers_of_few_addresses_that_say_something_keep_no_other_address_out() {
         let slots = slots_for_eight();
-        let (first, _) = speaking(&slots, 1);
-        let (second, reason) = speaking(&slots, 2);
+        let (first, _) = connect_speaking(&slots, 1);
+        let (second, reason) = connect_speaking(&slots, 2);
         assert!(reason.starts_with("too many agents: 8 connections are yet to come in"), "{reason}");
         assert_eq!((count(&first), count(&second)), (4, 4), "the one with most makes room for the other");
-        let (third, _) = speaking(&slots, 3);
+        let (third, _) = connect_speaking(&slots, 3);
         let each = |of: [&[PendingSlot]; 3]| of.map(count);
         assert_eq!(each([&first, &second, &third]), [3, 3, 2]);
         assert!(is_pending(&first[0]) && is_pending(&second[0]), "those who came first come in first");

@@ -17,7 +17,7 @@ use crate::convert::agent as convert;
 
 /// Bytes of specifications in a generation, of which two are kept.
 const GENERATION_BYTES_MAX: usize = 4 << 20;
-/// So many may be kept of jobs that are gone.
+/// So many specifications of jobs that are gone may be kept before a sweep.
 const UNSWEPT_MAX: usize = 64;
 /// What one takes besides its own bytes: its key, and what is left of a job that is gone.
 const ENTRY_BYTES: usize = size_of::<(SpecKey, EncodedSpec)>() + size_of::<Job>();
@@ -45,9 +45,9 @@ impl EncodedSpec {
     }
 }
 
-/// Those that were asked for last: what is not asked for while a generation fills is forgotten with the next, and what is of
-/// jobs that are gone with a sweep, as each of these few bytes would keep a page of memory from being used otherwise. Sweeps
-/// are due as specifications come, and now and then while none do.
+/// A cache of two generations: a specification that is not requested while a generation fills is dropped with the next. Those of jobs
+/// that are gone are dropped by a sweep, since each of them, small as it is, keeps a page of memory in use. Sweeps are due as
+/// specifications are added, and every few seconds.
 #[derive(Debug, Default)]
 pub struct GroupSpecs {
     recent: HashMap<SpecKey, EncodedSpec>,
@@ -75,7 +75,7 @@ impl GroupSpecs {
         Some((key, spec))
     }
 
-    /// To be called every few seconds: forgets those of jobs that are gone, for which nobody will ask.
+    /// To be called every few seconds: drops those of jobs that are gone, which nobody requests again.
     pub(crate) fn ease(&mut self) {
         self.sweep();
         for generation in [&mut self.recent, &mut self.older] {
@@ -97,7 +97,7 @@ impl GroupSpecs {
         }
     }
 
-    /// Forgets those of jobs that are gone. The next sweep is due once there are twice as many as are left.
+    /// Drops those of jobs that are gone. The next sweep is due once there are twice as many as are left.
     fn sweep(&mut self) {
         for generation in [&mut self.recent, &mut self.older] {
             generation.retain(|_, entry| entry.job.strong_count() > 0);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn of_jobs_that_are_gone_nothing_is_left_although_nothing_is_asked_for() {
+    fn specifications_of_removed_jobs_are_dropped_without_further_requests() {
         let mut specs = GroupSpecs::default();
         let jobs: Vec<_> = (0..UNSWEPT_MAX * 20)
             .map(|_| Arc::new(Job::new(JobKey::new("default", "web"), JobType::Service)))

@@ -29,8 +29,8 @@ use crate::{
     workload::{READ_A_SECOND_MAX, keys_of, may_wait, not_watched, read_watched},
 };
 
-/// How long a request waits for a change; the agent asks again then. Up to a quarter more, so that those who began together do not
-/// all come back together.
+/// How long a request waits for a change; then the agent asks again. A random part of up to a quarter is added, so that requests that
+/// began together do not all end together.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 /// How long a server that lags behind the one that answered last may take to come as far.
 const BEHIND_MAX: Duration = Duration::from_secs(10);
@@ -81,13 +81,13 @@ impl Watches {
             )));
         }
         may_wait(&state, watcher.by.node, &requested)?;
-        let of = (requested.alloc_id.clone(), requested.task.clone());
+        let task_key = (requested.alloc_id.clone(), requested.task.clone());
         let mut open = self.lock();
         if open.ended {
             return Ok(());
         }
         // What is replaced is not counted beside what replaces it.
-        let before = open.by_task.remove(&of).map(PendingWatch::end);
+        let before = open.by_task.remove(&task_key).map(PendingWatch::end);
         if open.by_task.len() >= TEMPLATE_WATCHES_MAX {
             return Err(refuse(format!(
                 "templates of {TEMPLATE_WATCHES_MAX} tasks of one node wait, the limit: try again"
@@ -96,21 +96,22 @@ impl Watches {
         let Some(permit) = before.or_else(|| watcher.context.watches.clone().try_acquire_owned().ok()) else {
             return Err(refuse("too many templates of all nodes wait on this server: try again".to_owned()));
         };
-        let (key, all) = (of.clone(), self.clone());
+        let (key, all) = (task_key.clone(), self.clone());
+        // The lock is held until the task is registered, so that its end finds it.
         let answering = tokio::spawn(async move {
             let WatchAnswer { response, turn } = watcher.answer(&state, requested).await;
             let _ = watcher.outbound.send(frame(watcher.number, Down::Watched(response))).await;
             drop(turn);
-            all.end_one(&of, request);
+            all.end_one(&task_key, request);
         });
         open.by_task.insert(key, PendingWatch { request, answering: answering.abort_handle(), room: permit });
         Ok(())
     }
 
-    fn end_one(&self, of: &(Vec<u8>, String), request: u64) {
+    fn end_one(&self, task_key: &(Vec<u8>, String), request: u64) {
         let mut open = self.lock();
-        if open.by_task.get(of).is_some_and(|last| last.request == request) {
-            open.by_task.remove(of);
+        if open.by_task.get(task_key).is_some_and(|last| last.request == request) {
+            open.by_task.remove(task_key);
         }
     }
 

@@ -1,5 +1,5 @@
-//! The chain: each line ends with a hash of itself and of the one before, so that none can be changed, taken out or moved
-//! without all that follow.
+//! The hash chain: each line ends with a hash over itself and the hash of the line before, so that no line can be changed, removed or
+//! moved without a change of all that follow.
 
 use std::{fmt, io::Write, str::FromStr};
 
@@ -7,12 +7,12 @@ use sha2::{Digest, Sha256};
 
 /// How each line begins.
 const BEGIN: &[u8] = b"{\"sequence\":";
-/// What stands before the hash of a line, which is not part of what is hashed.
+/// The text before the hash of a line. It and what follows are not hashed.
 const MARK: &[u8] = b",\"hash\":\"";
 /// How each line ends.
 const END: &[u8] = b"\"}\n";
 const HASH_BYTES: usize = 32;
-/// What a line takes beside its fields: its beginning, a number of 20 digits, a comma, and its hash.
+/// Bytes of a line besides its fields: its beginning, a number of 20 digits, a comma, and its hash.
 pub(super) const LINE_EXTRA_BYTES: usize = BEGIN.len() + 20 + 1 + MARK.len() + 2 * HASH_BYTES + END.len();
 
 /// The hash with which a line ends.
@@ -92,7 +92,7 @@ impl<'l> SealedLine<'l> {
         Some(Self { sequence, hash: std::str::from_utf8(hash).ok()?.parse().ok()?, body })
     }
 
-    /// Whether it stands where it was written and says what was written.
+    /// Whether the line is unchanged and follows the one that ended with `previous`.
     pub fn follows(&self, previous: ChainHash) -> bool {
         ChainHash::of(previous, self.body) == self.hash
     }

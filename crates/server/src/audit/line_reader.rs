@@ -14,7 +14,7 @@ pub(super) struct LineReader<R> {
 pub(super) enum AuditLine<'l> {
     /// A line with its end.
     Whole(&'l [u8]),
-    /// One of so many bytes, more than any line has that was written.
+    /// A line of so many bytes, which is longer than any that was written.
     TooLong(u64),
     /// So many bytes at the end of the file, without the end of a line.
     Torn(u64),
@@ -30,13 +30,13 @@ impl<R: BufRead> LineReader<R> {
         self.line.clear();
         let mut length = 0_u64;
         loop {
-            let read = self.reader.fill_buf()?;
-            let end = read.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
-            let taken = end.unwrap_or(read.len());
+            let buffer = self.reader.fill_buf()?;
+            let end = buffer.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+            let consumed = end.unwrap_or(buffer.len());
             let room = (RECORD_BYTES_MAX + 1).saturating_sub(self.line.len());
-            self.line.extend_from_slice(&read[..taken.min(room)]);
-            self.reader.consume(taken);
-            length += taken as u64;
+            self.line.extend_from_slice(&buffer[..consumed.min(room)]);
+            self.reader.consume(consumed);
+            length += consumed as u64;
             if end.is_some() {
                 let fits = length <= RECORD_BYTES_MAX as u64;
                 return Ok(Some(if fits {
@@ -45,7 +45,7 @@ impl<R: BufRead> LineReader<R> {
                     AuditLine::TooLong(length)
                 }));
             }
-            if taken == 0 {
+            if consumed == 0 {
                 return Ok((length > 0).then_some(AuditLine::Torn(length)));
             }
         }

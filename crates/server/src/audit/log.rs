@@ -22,7 +22,7 @@ use crate::{
 
 /// How long a request waits for its record to be synced.
 const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
-/// A disk that does nothing for so long refuses reservations: all those who waited would hold their connections for nothing.
+/// Once a write has taken this long, reservations are refused: requests that waited would only hold their connections.
 const STALL_MAX: Duration = Duration::from_secs(10);
 /// How often it is checked whether the writer has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -31,7 +31,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone)]
 pub(crate) struct AuditLog {
     inner: Arc<Inner>,
-    /// A write that takes longer is one of a disk that hangs: reservations are refused until it ends.
+    /// While a write takes longer than this, the disk counts as hung, and reservations are refused.
     stall_max: Duration,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct AuditQueue {
     pub reserved: u64,
     /// Space that requests wait for, in bytes.
     pub wanted: u64,
-    /// Since when the writer has been at the disk.
+    /// Since when the writer has been waiting for the disk.
     pub writing_since: Option<Instant>,
     /// Why nothing can be written.
     pub failure: Option<String>,
@@ -97,7 +97,7 @@ pub(super) struct AuditCounters {
     pub syncs: Histogram,
 }
 
-/// What happened cannot be recorded.
+/// A record cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct NotRecorded(String);
@@ -163,7 +163,7 @@ impl Drop for WantedSpace<'_> {
 }
 
 impl AuditLog {
-    /// Goes on with the log of a directory, or begins it.
+    /// Opens the log of a directory, or creates it.
     pub fn open(config: AuditConfig, server: &str) -> io::Result<Self> {
         let mut trail = Trail::open(&config, server)?;
         let shared = Arc::new(AuditShared::default());
@@ -181,32 +181,33 @@ impl AuditLog {
         self.inner.config.all_reads
     }
 
-    /// Room for one line, once there is some.
+    /// Reserves space for one line, once there is some.
     ///
     /// # Errors
-    /// When there is none, or nothing can be written: with the reason and the way out.
+    /// When there is none, or nothing can be written: with the reason and what to do.
     pub async fn reserve(&self) -> Result<Reservation, NotRecorded> {
         let shared = &self.inner.shared;
-        let reserved = async {
-            let mut wanting = None;
+        let reservation = async {
+            let mut wanted_space = None;
             loop {
                 // Registered before the check, so that no change in between is missed.
                 let changed = shared.space_changed.notified();
                 tokio::pin!(changed);
                 changed.as_mut().enable();
-                if let Some(reserved) = self.try_reserve().transpose() {
-                    return reserved;
+                if let Some(outcome) = self.try_reserve().transpose() {
+                    return outcome;
                 }
-                if wanting.is_none() {
-                    wanting = Some(WantedSpace::begin(shared));
+                if wanted_space.is_none() {
+                    wanted_space = Some(WantedSpace::begin(shared));
                     continue;
                 }
-                let _ = tokio::time::timeout(self.stall_left(), changed).await;
+                let _ = tokio::time::timeout(self.time_to_stall(), changed).await;
             }
         };
         let late = || NotRecorded(format!("its disk has done nothing for {} s", DISK_WAIT_MAX.as_secs()));
-        let reserved = tokio::time::timeout(DISK_WAIT_MAX, reserved).await.unwrap_or_else(|_| Err(late()));
-        reserved.map_err(|NotRecorded(why)| {
+        let reservation =
+            tokio::time::timeout(DISK_WAIT_MAX, reservation).await.unwrap_or_else(|_| Err(late()));
+        reservation.map_err(|NotRecorded(why)| {
             shared.counters.refused.fetch_add(1, Relaxed);
             NotRecorded(format!(
                 "the audit log in {} cannot be written, and this request must be recorded there: {why}; make room on that disk \
@@ -221,7 +222,7 @@ impl AuditLog {
         self.try_reserve().ok().flatten()
     }
 
-    /// None where the writer has yet to find out whether there is space.
+    /// None when there is no space yet, and the writer was woken to allocate some.
     fn try_reserve(&self) -> Result<Option<Reservation>, NotRecorded> {
         let shared = &self.inner.shared;
         let bytes = RECORD_BYTES_MAX as u64;
@@ -248,14 +249,14 @@ impl AuditLog {
         Ok(Some(Reservation { shared: Some(shared.clone()) }))
     }
 
-    /// How long there is something to wait for.
-    fn stall_left(&self) -> Duration {
+    /// Time until the disk counts as stalled, so that whoever waits for space checks again then.
+    fn time_to_stall(&self) -> Duration {
         let writing = self.inner.shared.queue().writing_since.map_or(Duration::ZERO, |since| since.elapsed());
         self.stall_max.saturating_sub(writing) + Duration::from_millis(1)
     }
 
-    /// Room for the line of one more refusal of an address; none where there is none, or there were too many. These are counted,
-    /// and counted by the next line of that address.
+    /// Reserves space for the record of a refusal; none when there is no space, or the address had too many. Such a refusal is counted, and
+    /// a later record has the count.
     pub fn reserve_for_refusal(&self, address: Option<IpAddr>) -> Option<Reservation> {
         let takes = self.inner.shared.queue().refusals.takes(address, Instant::now());
         let line = takes.then(|| self.reserve_now()).flatten();
@@ -268,7 +269,7 @@ impl AuditLog {
         line
     }
 
-    /// Whether a refusal with reserved space has a line of its own; if not it is counted as one that has none.
+    /// Whether a refusal that has a reservation is recorded on its own; otherwise it is counted.
     pub fn takes_refusal(&self, address: Option<IpAddr>) -> bool {
         let takes = self.inner.shared.queue().refusals.takes(address, Instant::now());
         self.inner.shared.counters.left_out.fetch_add(u64::from(!takes), Relaxed);
@@ -310,14 +311,14 @@ impl AuditLog {
         std::iter::from_fn(|| self.reserve_now()).collect()
     }
 
-    /// Ends the log: what was recorded is written, unless its disk hangs.
+    /// Ends the log once the queued records are written, unless the disk hangs.
     pub fn close(&self) {
         self.inner.shared.queue().stop = true;
         self.inner.shared.work.notify_one();
         let mut thread = self.inner.thread.lock().expect("nothing panics while it holds this lock");
         let Some(writer) = thread.take() else { return };
-        let begun = Instant::now();
-        while !writer.is_finished() && begun.elapsed() < self.stall_max {
+        let started_at = Instant::now();
+        while !writer.is_finished() && started_at.elapsed() < self.stall_max {
             std::thread::sleep(POLL_INTERVAL);
         }
         if !writer.is_finished() {
@@ -328,7 +329,7 @@ impl AuditLog {
         }
     }
 
-    /// What is measured of it.
+    /// The metrics of the log.
     pub fn metrics(&self) -> Vec<Metric> {
         let counters = &self.inner.shared.counters;
         let total = |name, help, value: &AtomicU64| {
@@ -366,20 +367,20 @@ impl AuditLog {
 }
 
 impl Reservation {
-    /// Has a record written soon.
+    /// Queues a record to be written.
     pub fn record(self, fields: Vec<u8>) {
         self.hand_over(fields, None);
     }
 
-    /// Has a record written, and returns once it is on disk.
+    /// Queues a record, and returns once it is on disk.
     ///
     /// # Errors
-    /// When it is not. It is kept and written later, if it can be.
+    /// When it is not. It stays queued, and is written later if possible.
     pub async fn record_synced(self, fields: Vec<u8>) -> Result<(), NotRecorded> {
-        let (on_disk, written) = oneshot::channel();
+        let (on_disk, synced) = oneshot::channel();
         self.hand_over(fields, Some(on_disk));
-        match tokio::time::timeout(DISK_WAIT_MAX, written).await {
-            Ok(Ok(written)) => written.map_err(NotRecorded),
+        match tokio::time::timeout(DISK_WAIT_MAX, synced).await {
+            Ok(Ok(outcome)) => outcome.map_err(NotRecorded),
             Ok(Err(_)) => Err(NotRecorded("the server is stopping".to_owned())),
             Err(_) => {
                 Err(NotRecorded(format!("its disk has done nothing for {} s", DISK_WAIT_MAX.as_secs())))

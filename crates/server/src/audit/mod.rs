@@ -1,6 +1,6 @@
-//! The audit log: who changed or read what, and what came of it, in lines that are chained by hashes. Room for a line is
-//! reserved before a request is carried out, so that a full disk refuses it; a thread writes what has happened, many lines to one
-//! sync, and whoever asked for a change is answered once its line is on disk.
+//! The audit log: who changed or read what, and the outcome, in lines that are chained by hashes. Space for a line is reserved before a
+//! request is executed, so that requests are refused when the disk is full. A thread writes the records, many with one sync, and a
+//! change is answered once its record is on disk.
 
 mod chain;
 mod line_reader;
@@ -29,11 +29,11 @@ pub use verify::{LineFault, LogProblem, VerifiedLog, verify};
 pub struct AuditConfig {
     /// Where its files are.
     pub dir: PathBuf,
-    /// When a file has grown to this, the next is begun.
+    /// The next file is begun once a file has this size.
     pub file_bytes_max: u64,
     /// Files that are kept, the newest included.
     pub files_max: usize,
-    /// How old a file is at the least that is removed, however many there are.
+    /// Files that are younger than this are not removed, however many there are.
     pub keep: Duration,
     /// Whether reads are recorded that reveal no secrets: lists, statuses and the like.
     pub all_reads: bool,

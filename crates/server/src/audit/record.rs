@@ -36,10 +36,10 @@ pub(super) struct FileRecord {
 pub(super) struct StartRecord<'r> {
     pub server: &'r str,
     pub version: &'r str,
-    /// Of a line that had no end, because its server was killed.
+    /// Bytes of an incomplete last line, which was cut off.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_bytes: u64,
-    /// Lines that were there once, and are not.
+    /// Lines that are missing at the end.
     #[serde(skip_serializing_if = "is_zero")]
     pub lost: u64,
     /// The first line that is not what was written.
@@ -50,7 +50,7 @@ pub(super) struct StartRecord<'r> {
     pub head_missing: bool,
 }
 
-/// A server ends, as it should.
+/// A server stops in an orderly way.
 #[derive(Debug, Serialize)]
 #[serde(rename = "stop", tag = "kind")]
 pub(super) struct StopRecord {}
@@ -154,7 +154,7 @@ pub(crate) struct RequestRecord<'r> {
     pub streams: bool,
     /// Until the answer began.
     pub took_us: u64,
-    /// It was too long: what is not needed to say who did what was left out.
+    /// The record was too long: all but who did what was left out.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shortened: bool,
 }
@@ -182,8 +182,8 @@ pub(crate) struct EndRecord<'r> {
     pub took_us: u64,
 }
 
-/// The fields of the line of a request that came another way than by HTTP: it has no id, and nothing follows its answer. `took` is
-/// the time until then.
+/// The fields of the record of a request that did not come by HTTP: it has no id, and no stream follows. `took` is the time until it
+/// was answered.
 pub(crate) fn fields_without_http(
     who: &AuditCaller,
     what: &AuditOperation,
@@ -191,7 +191,7 @@ pub(crate) fn fields_without_http(
     status: StatusCode,
     took: Duration,
 ) -> Vec<u8> {
-    let requested = RequestRecord {
+    let record = RequestRecord {
         time: &now(),
         request: "",
         who,
@@ -204,7 +204,7 @@ pub(crate) fn fields_without_http(
         took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         shortened: false,
     };
-    requested.fields()
+    record.fields()
 }
 
 /// The time, as lines say it.
@@ -215,9 +215,9 @@ pub(crate) fn now() -> String {
 impl RequestRecord<'_> {
     /// The fields of its line, which is no longer than it may be.
     pub fn fields(&self) -> Vec<u8> {
-        let listed = self.changes.len().min(CHANGES_MAX);
-        let more_changes = self.more_changes + (self.changes.len() - listed) as u64;
-        let all = RequestRecord { changes: &self.changes[..listed], more_changes, ..*self };
+        let listed_count = self.changes.len().min(CHANGES_MAX);
+        let more_changes = self.more_changes + (self.changes.len() - listed_count) as u64;
+        let all = RequestRecord { changes: &self.changes[..listed_count], more_changes, ..*self };
         let whole = fields(&all);
         if whole.len() <= RECORD_BYTES_MAX - LINE_EXTRA_BYTES {
             return whole;
@@ -268,7 +268,7 @@ impl AuditChange {
     }
 }
 
-/// As much of a text as is repeated.
+/// A text, cut to the length that records have at most.
 pub(crate) fn cut(text: &str) -> String {
     text.chars().take(TEXT_CHARS_MAX).collect()
 }
@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_record_fits_a_line_and_still_says_who_did_what() {
+    fn the_longest_record_is_shortened_to_fit_a_line() {
         let worst = "\u{1}".repeat(TEXT_CHARS_MAX);
         let names = (0..9).map(|at| (format!("{worst}{at}"), worst.clone()));
         let (name, task) = (worst.clone(), worst.clone());
@@ -327,7 +327,7 @@ mod tests {
             query: names.collect(),
         };
         let changes = vec![AuditChange::new("set_deployment", &worst, vec![worst.clone(); 99]); 99];
-        let requested = RequestRecord {
+        let request = RequestRecord {
             time: "2026-01-01T00:00:00.000000Z",
             request: &"f".repeat(32),
             who: &who,
@@ -340,15 +340,15 @@ mod tests {
             took_us: u64::MAX,
             shortened: false,
         };
-        let fields = requested.fields();
+        let fields = request.fields();
         assert!(fields.len() <= RECORD_BYTES_MAX - LINE_EXTRA_BYTES, "{}", fields.len());
         let json: serde_json::Value = serde_json::from_slice(&[b"{", &*fields, b"}"].concat()).expect("JSON");
         assert_eq!(json["shortened"], true);
         assert_eq!(json["who"]["token"]["accessor"], "a".repeat(36));
         assert_eq!(json["more_changes"], u64::MAX / 2 + 99);
-        let ended = EndRecord {
-            time: requested.time,
-            request: requested.request,
+        let end = EndRecord {
+            time: request.time,
+            request: request.request,
             who: &who,
             route: what.route,
             changes: &changes,
@@ -358,6 +358,6 @@ mod tests {
             status: Some(503),
             took_us: u64::MAX,
         };
-        assert!(ended.fields().len() <= RECORD_BYTES_MAX - LINE_EXTRA_BYTES);
+        assert!(end.fields().len() <= RECORD_BYTES_MAX - LINE_EXTRA_BYTES);
     }
 }

@@ -23,11 +23,11 @@ pub(super) struct Recovered {
     /// Of the last line.
     pub sequence: u64,
     pub hash: ChainHash,
-    /// Of a line that was not written to its end.
+    /// Bytes of an incomplete last line.
     pub torn_bytes: u64,
-    /// Lines that the note of its end names, and that are not there.
+    /// Lines that are missing according to the head file.
     pub lost: u64,
-    /// There is no such note, though there are lines: whether any are missing at the end cannot be known.
+    /// There are lines and no head file: whether any are missing at the end cannot be known.
     pub head_missing: bool,
     /// The first line that is not what was written, as `FILE:LINE`.
     pub damaged: Option<String>,
@@ -43,22 +43,22 @@ pub(super) fn recover(dir: &Path) -> io::Result<Option<Recovered>> {
             found.head_missing = head.is_none();
             return Ok(Some(found));
         }
-        // It was begun, and nothing was written to it.
+        // A file that was created, and has no whole line.
         step();
         fs::remove_file(&path)?;
     }
     Ok(None)
 }
 
-/// Where the log ended when that was noted last: the number of its last line, and its hash.
+/// The end of the log as noted in the head file: the number of the last line, and its hash.
 pub(super) fn head(dir: &Path) -> io::Result<Option<(u64, ChainHash)>> {
     let text = match fs::read(dir.join(HEAD)) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let noted = text.trim_end().split_once(' ');
-    Ok(noted.and_then(|(sequence, hash)| Some((sequence.parse().ok()?, hash.parse().ok()?))))
+    let head = text.trim_end().split_once(' ');
+    Ok(head.and_then(|(sequence, hash)| Some((sequence.parse().ok()?, hash.parse().ok()?))))
 }
 
 /// The end of one file; none where no whole line is in it.
@@ -94,7 +94,7 @@ fn end_of(path: &Path, number: u64) -> io::Result<Option<Recovered>> {
         if !sealed.as_ref().is_some_and(|line| line.follows(end.hash) && is_next(line)) {
             end.damaged.get_or_insert_with(|| format!("{}:{at}", name(number)));
         }
-        // What a damaged line says of itself is believed: the lines after it were written after that.
+        // The number and hash of a damaged line are taken as they are: the lines after it were chained to them.
         if let Some(line) = sealed {
             (end.sequence, end.hash) = (line.sequence.max(end.sequence), line.hash);
         }

@@ -18,7 +18,7 @@ const REFUSED_ADDRESSES_MAX: usize = 64;
 /// How long refusals are counted until a line says how many there were.
 pub(super) const TALLY_MAX: Duration = Duration::from_secs(60);
 
-/// What was refused lately.
+/// The recent refusals.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     all: Bucket,
@@ -27,7 +27,7 @@ pub(super) struct Refusals {
     others: AddressRefusals,
 }
 
-/// What one address was refused lately.
+/// The recent refusals of one address.
 #[derive(Debug, Default)]
 struct AddressRefusals {
     lines: Bucket,
@@ -49,21 +49,21 @@ impl Refusals {
     /// Whether a refusal of an address has a line of its own; if not it is counted.
     pub fn takes(&mut self, address: Option<IpAddr>, now: Instant) -> bool {
         let Self { all, of, others } = self;
-        let refused = match address {
+        let entry = match address {
             Some(address) if !of.contains_key(&address) && of.len() >= REFUSED_ADDRESSES_MAX => {
-                of.retain(|_, refused| !refused.is_over(now));
+                of.retain(|_, entry| !entry.is_over(now));
                 if of.len() < REFUSED_ADDRESSES_MAX { of.entry(address).or_default() } else { others }
             }
             Some(address) => of.entry(address).or_default(),
             None => others,
         };
         let is_free = all.is_free(ALL_EACH, REFUSALS_BURST, now)
-            && refused.lines.is_free(ADDRESS_EACH, ADDRESS_BURST, now);
+            && entry.lines.is_free(ADDRESS_EACH, ADDRESS_BURST, now);
         if is_free {
             all.take(ALL_EACH, now);
-            refused.lines.take(ADDRESS_EACH, now);
+            entry.lines.take(ADDRESS_EACH, now);
         } else {
-            refused.leave_out(now);
+            entry.leave_out(now);
         }
         is_free
     }
@@ -76,27 +76,27 @@ impl Refusals {
 
     /// How long it is until [`Self::due`] reports any; none while there are none.
     pub fn due_in(&self, now: Instant) -> Option<Duration> {
-        let since = self.all_refused().filter_map(|(_, refused)| refused.since).min()?;
+        let since = self.all_entries().filter_map(|(_, entry)| entry.since).min()?;
         Some(TALLY_MAX.saturating_sub(now.duration_since(since)))
     }
 
     /// Those that have been counted for long enough, or at all if `all` says so: at most so many, which are counted again.
     pub fn due(&mut self, all: bool, count_max: usize, now: Instant) -> Vec<UnlistedRefusals> {
         let is_due = |since: Instant| all || now.duration_since(since) >= TALLY_MAX;
-        let of = self.of.iter_mut().map(|(address, refused)| (Some(*address), refused));
-        let due = of.chain([(None, &mut self.others)]).filter_map(|(address, refused)| {
-            let since = refused.since.filter(|since| is_due(*since))?;
-            Some((address, refused, since))
+        let of = self.of.iter_mut().map(|(address, entry)| (Some(*address), entry));
+        let due = of.chain([(None, &mut self.others)]).filter_map(|(address, entry)| {
+            let since = entry.since.filter(|since| is_due(*since))?;
+            Some((address, entry, since))
         });
-        let message = due.take(count_max).map(|(address, refused, since)| {
-            refused.since = None;
-            UnlistedRefusals { address, count: std::mem::take(&mut refused.left_out), since }
+        let counts = due.take(count_max).map(|(address, entry, since)| {
+            entry.since = None;
+            UnlistedRefusals { address, count: std::mem::take(&mut entry.left_out), since }
         });
-        message.collect()
+        counts.collect()
     }
 
-    fn all_refused(&self) -> impl Iterator<Item = (Option<IpAddr>, &AddressRefusals)> {
-        let of = self.of.iter().map(|(address, refused)| (Some(*address), refused));
+    fn all_entries(&self) -> impl Iterator<Item = (Option<IpAddr>, &AddressRefusals)> {
+        let of = self.of.iter().map(|(address, entry)| (Some(*address), entry));
         of.chain([(None, &self.others)])
     }
 }
@@ -139,9 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_without_end_has_few_lines_and_a_count_and_others_have_theirs() {
-        let (mut refusals, begun) = (Refusals::default(), Instant::now());
-        let at = |ms: u64| begun + Duration::from_millis(ms);
+    fn endless_refusals_of_one_address_have_few_records_and_a_count() {
+        let (mut refusals, started_at) = (Refusals::default(), Instant::now());
+        let at = |ms: u64| started_at + Duration::from_millis(ms);
         let mut recorded = 0;
         // An hour of a hundred a second, by which half a minute passes after each pause.
         for ms in (0..3_600_000).step_by(10) {
@@ -156,11 +156,11 @@ mod tests {
             due,
             [UnlistedRefusals { address: address(1), count: 360_000 - recorded, since: due[0].since }]
         );
-        assert_eq!(refusals.due_in(at(3_600_000)), None, "it is told once");
+        assert_eq!(refusals.due_in(at(3_600_000)), None, "it is reported once");
     }
 
     #[test]
-    fn counts_are_told_after_a_while_or_at_the_end() {
+    fn counts_are_reported_after_a_while_or_at_the_end() {
         let (mut refusals, now) = (Refusals::default(), Instant::now());
         while refusals.takes(address(1), now) {}
         assert_eq!(refusals.due_in(now + Duration::from_secs(20)), Some(Duration::from_secs(40)));
@@ -176,7 +176,7 @@ mod tests {
         let recorded = (0..100_000).filter(|number| refusals.takes(address(*number), now)).count() as u64;
         assert!(recorded <= u64::from(REFUSALS_BURST), "{recorded}");
         assert!(refusals.of.len() <= REFUSED_ADDRESSES_MAX);
-        let left_out: u64 = refusals.due(true, usize::MAX, now).iter().map(|left_out| left_out.count).sum();
+        let left_out: u64 = refusals.due(true, usize::MAX, now).iter().map(|unlisted| unlisted.count).sum();
         assert_eq!(recorded + left_out, 100_000);
         let later = now + Duration::from_secs(3_600);
         assert!(refusals.takes(address(200_000), later));

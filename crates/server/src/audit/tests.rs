@@ -1,4 +1,4 @@
-//! A log that is killed, filled, changed and read again.
+//! A log whose server is killed, whose disk is full, and whose files are changed.
 
 pub(super) mod deaths;
 
@@ -31,12 +31,12 @@ fn record(number: usize) -> Vec<u8> {
 }
 
 /// A log of so many records, in files of so few bytes.
-fn written(dir: &Path, records: usize, file_bytes_max: u64) -> VerifiedLog {
-    written_by("s1", dir, records, file_bytes_max)
+fn write_log(dir: &Path, records: usize, file_bytes_max: u64) -> VerifiedLog {
+    write_log_of("s1", dir, records, file_bytes_max)
 }
 
 /// The same of another server, whose log says who it is.
-fn written_by(server: &str, dir: &Path, records: usize, file_bytes_max: u64) -> VerifiedLog {
+fn write_log_of(server: &str, dir: &Path, records: usize, file_bytes_max: u64) -> VerifiedLog {
     let config = AuditConfig { file_bytes_max, files_max: 100, ..config(dir) };
     let mut trail = Trail::open(&config, server).expect("it begins");
     for number in 0..records {
@@ -58,14 +58,14 @@ fn lines(path: &Path) -> Vec<String> {
     fs::read_to_string(path).expect("text").lines().map(str::to_owned).collect()
 }
 
-fn wrong(dir: &Path) -> LogProblem {
+fn first_problem(dir: &Path) -> LogProblem {
     verify(dir, None).expect_err("it is not as it was written")
 }
 
 #[test]
 fn a_log_goes_on_over_files_and_starts_and_the_oldest_go() {
     let dir = tempfile::tempdir().expect("a directory");
-    let all = written(dir.path(), 50, 1000);
+    let all = write_log(dir.path(), 50, 1000);
     assert!(all.files > 5 && all.notes.is_empty(), "{all:?}");
     assert_eq!((all.first, all.last), (1, all.records));
     drop(
@@ -102,14 +102,14 @@ fn files_are_kept_for_as_long_as_they_should_be_and_one_that_goes_young_is_count
 #[test]
 fn every_bit_that_is_flipped_is_found_in_its_line() {
     let dir = tempfile::tempdir().expect("a directory");
-    written(dir.path(), 3, 64 << 20);
+    write_log(dir.path(), 3, 64 << 20);
     let whole = fs::read(only(dir.path())).expect("it is there");
     let file = OpenOptions::new().write(true).open(only(dir.path())).expect("it is there");
     let (mut line, mut flipped) = (1, 0);
     for (at, byte) in whole.iter().enumerate() {
         for bit in 0..8 {
             file.write_all_at(&[byte ^ (1 << bit)], at as u64).expect("it is written");
-            let problem = wrong(dir.path());
+            let problem = first_problem(dir.path());
             assert_eq!(problem.line, line, "bit {bit} of byte {at}: {problem}");
             flipped += 1;
         }
@@ -123,12 +123,12 @@ fn every_bit_that_is_flipped_is_found_in_its_line() {
 #[test]
 fn lines_that_are_taken_out_or_moved_are_named() {
     let dir = tempfile::tempdir().expect("a directory");
-    let all = written(dir.path(), 6, 64 << 20);
+    let all = write_log(dir.path(), 6, 64 << 20);
     let path = only(dir.path());
     let whole = lines(&path);
     let put = |lines: &[String]| {
         fs::write(&path, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).expect("written");
-        wrong(dir.path())
+        first_problem(dir.path())
     };
     for at in 0..whole.len() {
         let mut lines = whole.clone();
@@ -152,13 +152,13 @@ fn lines_that_are_taken_out_or_moved_are_named() {
     // Whoever takes lines off the end takes the note away too: a hash that was kept tells.
     let head = fs::read(dir.path().join(HEAD)).expect("it is there");
     fs::remove_file(dir.path().join(HEAD)).expect("it was there");
-    assert_eq!(wrong(dir.path()).wrong, LineFault::NoHead);
+    assert_eq!(first_problem(dir.path()).wrong, LineFault::NoHead);
     fs::write(&path, whole.iter().map(|line| format!("{line}\n")).collect::<String>()).expect("written");
     let known = verify(dir.path(), Some(all.hash)).expect("it is all there");
     assert!(known.notes[0].contains("head"), "{known:?}");
     fs::write(&path, whole[..3].iter().map(|line| format!("{line}\n")).collect::<String>()).expect("written");
     drop(Trail::open(&config(dir.path()), "s1").expect("it goes on"));
-    let problem = wrong(dir.path());
+    let problem = first_problem(dir.path());
     assert_eq!((problem.wrong, problem.line), (LineFault::NoHead, 4), "the server that went on has said so");
     assert_ne!(fs::read(dir.path().join(HEAD)).expect("there is a new one"), head);
     let problem = verify(dir.path(), Some(all.hash)).expect_err("it is not there");
@@ -183,30 +183,30 @@ fn a_file_that_is_taken_away_from_a_server_that_writes_it_is_missed_at_once() {
 #[test]
 fn a_file_that_is_gone_or_from_elsewhere_is_named() {
     let dir = tempfile::tempdir().expect("a directory");
-    let all = written(dir.path(), 40, 1000);
+    let all = write_log(dir.path(), 40, 1000);
     assert!(all.files > 4);
     let third = dir.path().join(name(3));
-    let kept = fs::read(&third).expect("it is there");
+    let third_bytes = fs::read(&third).expect("it is there");
     fs::remove_file(&third).expect("it is there");
-    let problem = wrong(dir.path());
+    let problem = first_problem(dir.path());
     assert!(
         matches!(problem.wrong, LineFault::Missing { .. }) && problem.file.ends_with(&name(4)),
         "{problem}"
     );
     let other = tempfile::tempdir().expect("a directory");
-    let _ = written_by("s2", other.path(), 40, 1000);
+    let _ = write_log_of("s2", other.path(), 40, 1000);
     fs::copy(other.path().join(name(3)), &third).expect("it is copied");
-    assert!(wrong(dir.path()).file.ends_with(&name(3)));
-    fs::write(&third, kept).expect("it is written");
+    assert!(first_problem(dir.path()).file.ends_with(&name(3)));
+    fs::write(&third, third_bytes).expect("it is written");
     assert!(verify(dir.path(), None).is_ok());
     let one = verify(&third, None).expect("one file by itself");
     assert!(one.first > 1 && one.last > one.first, "{one:?}");
 }
 
 #[test]
-fn a_torn_line_is_cut_off_and_said_and_a_damaged_one_stays() {
+fn a_torn_line_is_cut_off_and_reported_and_a_damaged_one_stays() {
     let dir = tempfile::tempdir().expect("a directory");
-    let all = written(dir.path(), 3, 64 << 20);
+    let all = write_log(dir.path(), 3, 64 << 20);
     let path = only(dir.path());
     let mut file = OpenOptions::new().append(true).open(&path).expect("it is there");
     file.write_all(br#"{"sequence":6,"kind":"requ"#).expect("it is written");
@@ -228,25 +228,25 @@ fn a_torn_line_is_cut_off_and_said_and_a_damaged_one_stays() {
     assert_eq!(fs::read_to_string(&path).expect("text"), text, "the damaged file is left as it is");
     let second = lines(&dir.path().join(name(2)));
     assert!(second[1].contains("audit-00000001.jsonl:3"), "{second:?}");
-    assert_eq!(wrong(dir.path()).line, 3);
+    assert_eq!(first_problem(dir.path()).line, 3);
     verify(&dir.path().join(name(2)), None).expect("what came after is whole");
 }
 
 #[test]
 fn lines_that_are_gone_from_the_end_leave_a_gap_in_the_numbers() {
     let dir = tempfile::tempdir().expect("a directory");
-    let all = written(dir.path(), 9, 64 << 20);
+    let all = write_log(dir.path(), 9, 64 << 20);
     let path = only(dir.path());
-    let kept: String = lines(&path)[..4].iter().map(|line| format!("{line}\n")).collect();
-    fs::write(&path, kept).expect("it is written");
+    let first_lines: String = lines(&path)[..4].iter().map(|line| format!("{line}\n")).collect();
+    fs::write(&path, first_lines).expect("it is written");
     drop(Trail::open(&config(dir.path()), "s1").expect("it goes on"));
-    assert_eq!(wrong(dir.path()).wrong, LineFault::Missing { from: 5, to: all.last });
+    assert_eq!(first_problem(dir.path()).wrong, LineFault::Missing { from: 5, to: all.last });
 }
 
 #[test]
-fn a_file_that_was_begun_and_not_written_is_begun_again() {
+fn an_empty_newest_file_is_removed() {
     let dir = tempfile::tempdir().expect("a directory");
-    let all = written(dir.path(), 3, 64 << 20);
+    let all = write_log(dir.path(), 3, 64 << 20);
     fs::write(dir.path().join(name(2)), "").expect("it is written");
     drop(Trail::open(&config(dir.path()), "s1").expect("it goes on"));
     let on = verify(dir.path(), None).expect("it is as it was written");
@@ -264,7 +264,7 @@ fn a_log_is_written_by_one_server_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_tell_at_once_and_all_is_there_in_few_syncs() {
+async fn many_records_at_once_are_all_written_in_few_syncs() {
     let dir = tempfile::tempdir().expect("a directory");
     let log =
         AuditLog::open(AuditConfig { file_bytes_max: 100_000, files_max: 100, ..config(dir.path()) }, "s1");
@@ -275,15 +275,15 @@ async fn many_tell_at_once_and_all_is_there_in_few_syncs() {
         all.spawn(async move {
             let line = log.reserve().await.expect("there is room");
             if number % 3 == 0 {
-                // Whoever goes away gives back what he had.
+                // A reservation that is dropped is released.
                 drop(line);
             } else {
                 line.record_synced(record(number)).await.expect("it is written");
             }
         });
     }
-    while let Some(ended) = all.join_next().await {
-        ended.expect("none panics");
+    while let Some(outcome) = all.join_next().await {
+        outcome.expect("none panics");
     }
     log.close();
     let verified = verify(dir.path(), None).expect("it is as it was written");
@@ -296,8 +296,8 @@ async fn many_tell_at_once_and_all_is_there_in_few_syncs() {
 
 fn metric(log: &AuditLog, name: &str) -> u64 {
     let all = log.metrics();
-    let found = all.iter().find(|metric| metric.name == name).expect("it is measured");
-    match &found.samples[0].1 {
+    let metric = all.iter().find(|metric| metric.name == name).expect("it is measured");
+    match &metric.samples[0].1 {
         crate::shared::Measured::Counter(value) | crate::shared::Measured::Gauge(value) => *value as u64,
         crate::shared::Measured::Spread(spread) => spread.count(),
         crate::shared::Measured::Summary { count, .. } => *count,
@@ -327,7 +327,7 @@ impl Drop for SmallDisk {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_refuses_and_room_is_used_again_and_nothing_that_was_told_is_lost() {
+async fn a_full_disk_refuses_reservations_and_loses_no_acknowledged_record() {
     let Some(disk) = SmallDisk::mount() else { return };
     let dir = disk.0.path().join("audit");
     let log = AuditLog::open(config(&dir), "s1").expect("it begins");
@@ -374,7 +374,7 @@ async fn a_full_disk_refuses_and_room_is_used_again_and_nothing_that_was_told_is
 async fn a_server_starts_with_a_full_disk_refuses_what_must_be_recorded_and_goes_on_once_there_is_room() {
     let Some(disk) = SmallDisk::mount() else { return };
     let dir = disk.0.path().join("audit");
-    let before = written(&dir, 3, 64 << 20);
+    let before = write_log(&dir, 3, 64 << 20);
     // What was reserved is given back when it starts again, which would be room enough.
     let log = File::options().write(true).open(only(&dir)).expect("it is there");
     log.set_len(log.metadata().expect("a file").len()).expect("it is cut");
@@ -421,7 +421,7 @@ async fn a_disk_that_hangs_holds_nobody_for_long_and_no_end_of_the_server() {
 }
 
 #[tokio::test]
-async fn who_has_waited_in_vain_wants_no_room_any_more() {
+async fn a_cancelled_reservation_requests_no_space() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = AuditLog::open(config(dir.path()), "s1").expect("it begins");
     let hung = log.hang();

@@ -26,9 +26,9 @@ pub(super) const AHEAD_BYTES: u64 = 1 << 20;
 /// Where the end of the log is noted.
 pub(super) const HEAD: &str = "head";
 
-/// A file that is removed when it is not as old as this was filled by somebody who asks very much.
+/// The removal of a younger file is logged: somebody fills the log very fast.
 const YOUNG: Duration = Duration::from_secs(24 * 3_600);
-/// How often, and how long apart, it is tried to have the log alone.
+/// How often, and in what intervals, the lock is tried.
 const HOLD_TRIES: u32 = 50;
 const HOLD_PAUSE: Duration = Duration::from_millis(100);
 
@@ -82,14 +82,14 @@ pub(super) fn numbers(dir: &Path) -> io::Result<Vec<u64>> {
 }
 
 impl Trail {
-    /// Goes on where the log in a directory ends, or begins one.
+    /// Opens the log of a directory at its end, or creates one.
     pub fn open(config: &AuditConfig, server: &str) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(&config.dir)?;
         step();
         let head = open(&config.dir.join(HEAD), OpenOptions::new().create(true).truncate(false))?;
         hold(&head)?;
-        let found = recover::recover(&config.dir)?;
-        let number = found.as_ref().map_or(1, |found| found.file);
+        let end = recover::recover(&config.dir)?;
+        let number = end.as_ref().map_or(1, |end| end.file);
         let path = config.dir.join(name(number));
         step();
         let file = open(&path, OpenOptions::new().create(true).truncate(false))?;
@@ -110,7 +110,7 @@ impl Trail {
             head,
             failure: None,
         };
-        trail.go_on(found.as_ref(), server)?;
+        trail.go_on(end.as_ref(), server)?;
         // A disk that is full keeps no server from starting: its others may need it, and what must be recorded is refused.
         trail.failure = trail.begin().err();
         Ok(trail)
@@ -121,43 +121,43 @@ impl Trail {
         self.failure.take()
     }
 
-    /// Has room, and has on disk that the log goes on.
+    /// Allocates space, and writes and syncs the first records.
     fn begin(&mut self) -> io::Result<()> {
         self.sync_dir()?;
         self.ensure(AHEAD_BYTES)?;
         self.flush(true)?;
         step();
-        // Else a loss of power in its first half minute looks as if somebody had taken it away.
+        // Otherwise the head could be lost by a power failure in its first half minute, which would look as if it had been removed.
         self.head.sync_data()
     }
 
-    fn go_on(&mut self, found: Option<&Recovered>, server: &str) -> io::Result<()> {
-        if let Some(found) = found {
-            (self.sequence, self.hash) = (found.sequence, found.hash);
-            self.synced = found.bytes;
+    fn go_on(&mut self, end: Option<&Recovered>, server: &str) -> io::Result<()> {
+        if let Some(end) = end {
+            (self.sequence, self.hash) = (end.sequence, end.hash);
+            self.synced = end.bytes;
         }
-        // What was reserved by the process before, and what it wrote of a line that has no end.
+        // Drops the space that the previous process had allocated, and an incomplete last line.
         step();
         self.file.set_len(self.synced)?;
         self.allocated = self.synced;
-        if found.is_none() {
+        if end.is_none() {
             self.begin_file();
-        } else if found.is_some_and(|found| found.damaged.is_some())
+        } else if end.is_some_and(|end| end.damaged.is_some())
             && let Err(error) = self.rotate(AHEAD_BYTES)
         {
             tracing::warn!(%error, "the audit log goes on in a damaged file, since no next one can be begun");
         }
         // The gap in the numbers stays for whoever verifies the log.
-        self.sequence += found.map_or(0, |found| found.lost);
-        let started = StartRecord {
+        self.sequence += end.map_or(0, |end| end.lost);
+        let start = StartRecord {
             server,
             version: env!("CARGO_PKG_VERSION"),
-            cut_bytes: found.map_or(0, |found| found.torn_bytes),
-            lost: found.map_or(0, |found| found.lost),
-            damaged: found.and_then(|found| found.damaged.as_deref()),
-            head_missing: found.is_some_and(|found| found.head_missing),
+            cut_bytes: end.map_or(0, |end| end.torn_bytes),
+            lost: end.map_or(0, |end| end.lost),
+            damaged: end.and_then(|end| end.damaged.as_deref()),
+            head_missing: end.is_some_and(|end| end.head_missing),
         };
-        self.push(&fields(&started));
+        self.push(&fields(&start));
         Ok(())
     }
 
@@ -169,12 +169,12 @@ impl Trail {
 
     /// Writes what was added, and has it on disk if `sync` says so.
     pub fn flush(&mut self, sync: bool) -> io::Result<()> {
-        let written = self.write(sync);
-        if written.is_err() {
-            // What the kernel was given may be lost: all of it is given again.
+        let outcome = self.write(sync);
+        if outcome.is_err() {
+            // After a failed sync the kernel may have dropped what was written: all of it is written again.
             self.written = 0;
         }
-        written
+        outcome
     }
 
     fn write(&mut self, sync: bool) -> io::Result<()> {
@@ -192,17 +192,17 @@ impl Trail {
             self.unsynced.clear();
             self.written = 0;
             step();
-            // After what it is about, so that it never names what is not there.
+            // Written after the lines are synced, so that it never names lines that are not on disk.
             self.head.write_all_at(format!("{:020} {}\n", self.sequence, self.hash).as_bytes(), 0)?;
         }
         Ok(())
     }
 
-    /// Whoever takes the file away takes with it what is acknowledged from then on.
+    /// Fails when the file was removed or replaced: nobody would find the lines that are written to it from then on.
     fn check_in_place(&self) -> io::Result<()> {
         let (path, own) = (self.dir.join(name(self.number)), self.file.metadata()?);
         let is_there =
-            fs::metadata(&path).is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
+            fs::metadata(&path).is_ok_and(|found| (found.dev(), found.ino()) == (own.dev(), own.ino()));
         let gone = || {
             let text =
                 format!("{} was removed or replaced: put it back, or restart the server", path.display());
@@ -264,8 +264,8 @@ impl Trail {
     }
 
     fn begin_file(&mut self) {
-        let begun = FileRecord { file: self.number, previous: self.hash.to_string() };
-        self.push(&fields(&begun));
+        let record = FileRecord { file: self.number, previous: self.hash.to_string() };
+        self.push(&fields(&record));
     }
 
     /// Removes the oldest of those that are too many, unless they are to be kept for longer.
@@ -314,13 +314,13 @@ impl Trail {
     }
 }
 
-/// What comes next changes a file: where tests have the process die.
+/// Called before each change of a file. Tests have the process die here.
 #[cfg(not(test))]
 pub(super) fn step() {}
 #[cfg(test)]
 pub(super) use super::tests::deaths::step;
 
-/// Nobody else may read it.
+/// Opens a file that only its owner may read.
 fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
     how.read(true).write(true).mode(0o600).open(path)
 }
@@ -330,7 +330,7 @@ fn hold(head: &File) -> io::Result<()> {
     for _ in 0..HOLD_TRIES {
         match flock(head, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => std::thread::sleep(HOLD_PAUSE),
-            held => return Ok(held?),
+            outcome => return Ok(outcome?),
         }
     }
     Err(io::Error::other("another server writes to it"))
@@ -341,7 +341,7 @@ fn hold(head: &File) -> io::Result<()> {
 fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::KEEP_SIZE, from, to - from) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => has_space(file, to - from),
-        done => Ok(done?),
+        outcome => Ok(outcome?),
     }
 }
 
@@ -356,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_no_room_can_be_reserved_it_is_seen_to_it_that_there_is_some() {
+    fn without_fallocate_the_free_space_is_checked() {
         let file = tempfile::tempfile().expect("a file");
         has_space(&file, 4096).expect("there is room");
         let full = has_space(&file, u64::MAX).expect_err("no disk has so much");

@@ -15,7 +15,7 @@ use super::{
     trail::{name, number_of, numbers},
 };
 
-/// What a log is that is as it was written.
+/// The summary of a log without faults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifiedLog {
     /// Files that were read.
@@ -26,13 +26,13 @@ pub struct VerifiedLog {
     pub first: u64,
     /// Number of the last line.
     pub last: u64,
-    /// With which it ends: kept elsewhere, it shows later whether lines at the end are missing.
+    /// The hash of the last line. Stored elsewhere, it shows later whether lines at the end are missing.
     pub hash: ChainHash,
-    /// What is as it may be and should be known.
+    /// Observations that are no faults.
     pub notes: Vec<String>,
 }
 
-/// The first thing that is not as it was written.
+/// The first fault of a log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {wrong}")]
 pub struct LogProblem {
@@ -103,11 +103,11 @@ impl fmt::Display for LineFault {
     }
 }
 
-/// Checks a file, or all files of a directory. `known` is a hash that must be that of one of the lines.
+/// Checks a file, or all files of a directory. If `contains` is set, one of the lines must have this hash.
 ///
 /// # Errors
 /// What is wrong first.
-pub fn verify(path: &Path, known: Option<ChainHash>) -> Result<VerifiedLog, LogProblem> {
+pub fn verify(path: &Path, contains: Option<ChainHash>) -> Result<VerifiedLog, LogProblem> {
     let unreadable = |error: io::Error| LogProblem {
         file: path.display().to_string(),
         line: 0,
@@ -115,7 +115,7 @@ pub fn verify(path: &Path, known: Option<ChainHash>) -> Result<VerifiedLog, LogP
     };
     let is_dir = std::fs::metadata(path).map_err(unreadable)?.is_dir();
     // Before the lines are read: a server may add some meanwhile.
-    let noted = if is_dir { head(path).map_err(unreadable)? } else { None };
+    let head_noted = if is_dir { head(path).map_err(unreadable)? } else { None };
     let files: Vec<PathBuf> = if is_dir {
         numbers(path).map_err(unreadable)?.into_iter().map(|number| path.join(name(number))).collect()
     } else {
@@ -127,27 +127,27 @@ pub fn verify(path: &Path, known: Option<ChainHash>) -> Result<VerifiedLog, LogP
     let mut chain = Chain {
         files: &files,
         end: None,
-        known,
+        sought: contains,
         verified: VerifiedLog::default(),
         lines: 0,
         headless: None,
-        expected: known,
+        expected: contains,
     };
     for at in 0..files.len() {
         chain.check_file(at)?;
     }
-    chain.finish(noted, is_dir)
+    chain.finish(head_noted, is_dir)
 }
 
-/// As far as the lines have been checked.
+/// The state of a verification.
 struct Chain<'f> {
     files: &'f [PathBuf],
     /// Number and hash of the last line.
     end: Option<(u64, ChainHash)>,
     /// A hash that should be there.
     expected: Option<ChainHash>,
-    /// The same while it is looked for.
-    known: Option<ChainHash>,
+    /// The same until it is found.
+    sought: Option<ChainHash>,
     verified: VerifiedLog,
     /// Of the last file.
     lines: u64,
@@ -193,8 +193,8 @@ impl Chain<'_> {
     fn check_line(&mut self, at: usize, number: u64, text: &[u8]) -> Result<(), LogProblem> {
         let wrong = |wrong| Err(problem(&self.files[at], number, wrong));
         let Some(line) = SealedLine::read(text) else { return wrong(self.changed()) };
-        let named = if number == 1 { record::previous(text) } else { None };
-        let (expected, previous) = match (self.end, named) {
+        let previous_named = if number == 1 { record::previous(text) } else { None };
+        let (expected, previous) = match (self.end, previous_named) {
             (Some((last, hash)), _) => (last + 1, hash),
             // The files before the first one were removed when they were old.
             (None, Some(previous)) => (line.sequence, previous),
@@ -205,7 +205,7 @@ impl Chain<'_> {
         };
         if !line.follows(previous) {
             let is_next_file =
-                number == 1 && named.is_some_and(|named| line.follows(named) && named != previous);
+                number == 1 && previous_named.is_some_and(|named| line.follows(named) && named != previous);
             return wrong(match self.what_is_wrong(at, number, &line, expected) {
                 LineFault::Changed { .. } if is_next_file => LineFault::NotNext,
                 wrong => wrong,
@@ -220,7 +220,7 @@ impl Chain<'_> {
         if self.headless.is_none() && record::is_without_head(text) {
             self.headless = Some((at, number));
         }
-        self.known = self.known.filter(|known| *known != line.hash);
+        self.sought = self.sought.filter(|sought| *sought != line.hash);
         self.end = Some((line.sequence, line.hash));
         self.verified.records += 1;
         if self.verified.first == 0 {
@@ -255,7 +255,7 @@ impl Chain<'_> {
         }
     }
 
-    /// Shows the lines after one, as long as that is asked for. What cannot be read shows nothing.
+    /// Visits the lines after one while `show` returns true. Unreadable lines are skipped.
     fn each_after(&self, at: usize, number: u64, mut show: impl FnMut(&SealedLine<'_>) -> bool) {
         for (later, path) in self.files[at..].iter().enumerate() {
             let Ok(file) = File::open(path) else { return };
@@ -274,24 +274,28 @@ impl Chain<'_> {
         }
     }
 
-    fn finish(mut self, noted: Option<(u64, ChainHash)>, is_dir: bool) -> Result<VerifiedLog, LogProblem> {
+    fn finish(
+        mut self,
+        head_noted: Option<(u64, ChainHash)>,
+        is_dir: bool,
+    ) -> Result<VerifiedLog, LogProblem> {
         let path = &self.files[self.files.len() - 1];
         let at_end = |wrong| Err(problem(path, self.lines + 1, wrong));
         let (last, hash) = self.end.unwrap_or_default();
-        match noted {
+        match head_noted {
             Some((sequence, _)) if sequence > last => {
                 return at_end(LineFault::Missing { from: last + 1, to: sequence });
             }
-            Some((sequence, noted)) if sequence == last && noted != hash => {
-                return at_end(LineFault::NotThere(noted));
+            Some((sequence, head_hash)) if sequence == last && head_hash != hash => {
+                return at_end(LineFault::NotThere(head_hash));
             }
             _ => {}
         }
-        if let Some(known) = self.known {
-            return at_end(LineFault::NotThere(known));
+        if let Some(sought) = self.sought {
+            return at_end(LineFault::NotThere(sought));
         }
         let headless = self.headless.map(|(at, line)| problem(&self.files[at], line, LineFault::NoHead));
-        let is_headless = is_dir && noted.is_none();
+        let is_headless = is_dir && head_noted.is_none();
         let headless =
             headless.or_else(|| is_headless.then(|| problem(path, self.lines + 1, LineFault::NoHead)));
         match headless {

@@ -34,7 +34,7 @@ pub(super) struct NodeHeader {
     payload_crc: u32,
 }
 
-/// Which file a node is in.
+/// The number of the file that a node is in.
 pub(super) fn file_of(node: NodeId) -> u64 {
     (node.0 % u128::from(FILES)) as u64
 }
@@ -103,8 +103,8 @@ impl NodeHeader {
         out.extend_from_slice(&crc.to_le_bytes());
     }
 
-    /// What was kept, by its payload; none where that is damaged.
-    pub fn stored(&self, header: FileHeader, payload: &[u8]) -> Option<NodeCheckpoint> {
+    /// Decodes the payload; none where it is damaged.
+    pub fn checkpoint(&self, header: FileHeader, payload: &[u8]) -> Option<NodeCheckpoint> {
         if crc(payload) != self.payload_crc {
             return None;
         }
@@ -124,18 +124,18 @@ impl NodeHeader {
     }
 }
 
-/// Appends what is kept of a node; false, and nothing is appended, where it takes too much.
-pub(super) fn append(out: &mut Vec<u8>, node: NodeId, stored: &NodeCheckpoint) -> bool {
+/// Appends the checkpoint of a node; false, and nothing is appended, where it is too large.
+pub(super) fn append(out: &mut Vec<u8>, node: NodeId, checkpoint: &NodeCheckpoint) -> bool {
     let (mut payload, mut is_written) = (Encoder::new(Vec::new()), true);
-    is_written &= payload.array(stored.allocs.len() as u64).is_ok();
-    for alloc in &stored.allocs {
+    is_written &= payload.array(checkpoint.allocs.len() as u64).is_ok();
+    for alloc in &checkpoint.allocs {
         is_written &= payload.encode(&**alloc).is_ok();
         if payload.writer().len() > NODE_BYTES_MAX {
             return false;
         }
     }
     let payload = payload.into_writer();
-    let NodeCheckpoint { created_at, version, .. } = *stored;
+    let NodeCheckpoint { created_at, version, .. } = *checkpoint;
     let Ok(payload_bytes) = u32::try_from(payload.len()) else { return false };
     let head = NodeHeader { node, created_at, version, payload_bytes, payload_crc: crc(&payload) };
     is_written && append_encoded(out, &head, &payload)

@@ -1,5 +1,5 @@
-//! What agents have reported, kept on this server's disk: a server that is started again compares digests with its agents and asks
-//! only for what differs. Nothing here is synced and nothing is relied on: what is torn, damaged or lost is asked for in full.
+//! Observed state on this server's disk: after a restart a server compares digests with its agents and requests only what differs.
+//! Nothing here is synced and nothing is relied on: what is torn, damaged or lost is requested in full.
 //!
 //! Nodes are spread over [`FILES`] files in `observed/`. A file is replaced whole, by a rename, some seconds after anything of one of its
 //! nodes has changed:
@@ -23,15 +23,15 @@ pub(crate) use counters::WriteCounters;
 pub(crate) use read::StoredNodes;
 pub(crate) use write::maintain;
 
-/// In the data directory.
+/// The directory, within the data directory.
 const DIR: &str = "observed";
-/// Among which nodes are spread.
+/// Files that nodes are spread over.
 const FILES: u64 = 256;
-/// Of one node; what takes more is not kept.
+/// Bytes of one node; a larger one is not stored.
 const NODE_BYTES_MAX: usize = 1 << 20;
-/// Of one file, so that all of them take at most 512 MiB; what does not fit is not kept.
+/// Bytes of one file, so that all of them take at most 512 MiB; nodes that do not fit are not stored.
 const FILE_BYTES_MAX: usize = 2 << 20;
-/// Free on the disk, or nothing is written: the log, which has the same disk as a rule, needs it more.
+/// With less free space on the disk nothing is written: the log, which is usually on the same disk, needs it more.
 const FREE_BYTES_MIN: u64 = 512 << 20;
-/// Free again, until something is written again.
+/// Once paused, writing resumes with this much free space.
 const FREE_AGAIN_BYTES_MIN: u64 = 640 << 20;

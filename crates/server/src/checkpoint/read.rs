@@ -20,7 +20,7 @@ use super::{
 /// How many times as much memory observations take as their encoded form, at most about.
 const DECODED: usize = 4;
 
-/// The nodes of which something was kept. Only where each stands is in memory.
+/// The nodes that have a checkpoint on disk. Only their locations are in memory.
 #[derive(Debug, Default)]
 pub(crate) struct StoredNodes {
     nodes: Mutex<BTreeMap<NodeId, NodeLocation>>,
@@ -45,7 +45,7 @@ impl NodeLocation {
 }
 
 impl StoredNodes {
-    /// Finds what a data directory has. Blocks; what cannot be read is not there.
+    /// Finds the checkpoints of a data directory. Blocks; unreadable ones are left out.
     pub fn find(data_dir: &Path) -> Self {
         let mut nodes = BTreeMap::new();
         for number in 0..FILES {
@@ -59,25 +59,25 @@ impl StoredNodes {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// About what [`Self::read`] takes in memory; 0 where nothing was kept of a node.
+    /// About how many bytes [`Self::read`] takes in memory; 0 for a node without a checkpoint.
     pub fn memory_bytes(&self, node: NodeId) -> usize {
         self.nodes().get(&node).map_or(0, |location| {
             (DECODED * location.head.payload_bytes as usize).min(DECODED * NODE_BYTES_MAX)
         })
     }
 
-    /// What was kept of a node, if it is whole. Blocks.
+    /// The checkpoint of a node, if it is undamaged. Blocks.
     pub fn read(&self, node: NodeId) -> Option<NodeCheckpoint> {
         let location = self.nodes().get(&node).cloned()?;
-        location.head.stored(location.header, &location.payload()?)
+        location.head.checkpoint(location.header, &location.payload()?)
     }
 
-    /// Drops what was kept of nodes that are recorded again, or are not there any more.
+    /// Drops all nodes but those for which `keep` returns true.
     pub fn retain(&self, keep: impl Fn(NodeId) -> bool) {
         self.nodes().retain(|node, _| keep(*node));
     }
 
-    /// What is still to be kept of one file's nodes, in order of nodes. Blocks.
+    /// The encoded checkpoints of one file's nodes that the state still has, in order of nodes. Blocks.
     pub(super) fn encoded(
         &self,
         number: u64,
@@ -93,8 +93,8 @@ impl StoredNodes {
             let created_at = store.node(location.head.node).map(|(_, row)| row.create_index);
             location.header == header && created_at == Some(location.head.created_at)
         };
-        let there = of_file.into_values().filter(is_there);
-        there.filter_map(|location| Some((location.head, location.payload()?))).collect()
+        let current = of_file.into_values().filter(is_there);
+        current.filter_map(|location| Some((location.head, location.payload()?))).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is kept is read back as it was, or not at all.
+//! Checkpoints are read back as they were written, or not at all.
 
 use std::{
     path::Path,
@@ -32,7 +32,7 @@ const HEADER: FileHeader = FileHeader { cluster: 7, restored_at: Index(3) };
 /// Two nodes of one file.
 const NODES: [NodeId; 2] = [NodeId(5), NodeId(5 + FILES as u128)];
 
-fn stored(node: NodeId) -> NodeCheckpoint {
+fn checkpoint(node: NodeId) -> NodeCheckpoint {
     let event = TaskEvent { kind: "Started", at: Timestamp(9), message: "m".into(), ..TaskEvent::default() };
     let task = ObservedTask {
         name: "web".into(),
@@ -70,7 +70,7 @@ fn file() -> Vec<u8> {
     HEADER.write(&mut out);
     assert_eq!(out.len(), HEADER_BYTES);
     for node in NODES {
-        assert!(append(&mut out, node, &stored(node)));
+        assert!(append(&mut out, node, &checkpoint(node)));
     }
     out
 }
@@ -86,7 +86,7 @@ fn what_was_kept_is_read_back() {
     let dir = TempDir::new().expect("a directory");
     let nodes = put(dir.path(), &file());
     for node in NODES {
-        assert_eq!(nodes.read(node), Some(stored(node)));
+        assert_eq!(nodes.read(node), Some(checkpoint(node)));
     }
     assert_eq!(nodes.read(NodeId(6)), None);
     assert_eq!(nodes.memory_bytes(NodeId(6)), 0);
@@ -102,7 +102,7 @@ fn a_file_that_is_cut_anywhere_holds_the_nodes_before() {
         let read = NODES.map(|node| nodes.read(node));
         for (node, read) in NODES.iter().zip(&read) {
             assert!(
-                read.as_ref().is_none_or(|read| *read == stored(*node)),
+                read.as_ref().is_none_or(|read| *read == checkpoint(*node)),
                 "{bytes} bytes of {}",
                 file.len()
             );
@@ -121,14 +121,14 @@ fn a_flipped_bit_is_found_wherever_it_is() {
         let read = NODES.map(|node| nodes.read(node));
         assert!(read.iter().any(Option::is_none), "bit {bit} says nothing");
         for (node, read) in NODES.iter().zip(read) {
-            assert!(read.is_none_or(|read| read == stored(*node)), "bit {bit}");
+            assert!(read.is_none_or(|read| read == checkpoint(*node)), "bit {bit}");
         }
     }
 }
 
 #[test]
 fn a_node_that_takes_too_much_is_left_out() {
-    let mut much = stored(NODES[0]);
+    let mut much = checkpoint(NODES[0]);
     Arc::make_mut(&mut much.allocs[0]).description = "x".repeat(NODE_BYTES_MAX);
     let mut out = Vec::new();
     assert!(!append(&mut out, NODES[0], &much));
@@ -161,15 +161,15 @@ fn record(view: &mut View, node: NodeId, index: u64) {
 #[test]
 fn what_changes_is_written_and_what_has_not_come_back_stays() {
     let (dir, mut view) = (TempDir::new().expect("a directory"), view());
-    let before = NodeCheckpoint { created_at: Index(2), restored_at: Index(0), ..stored(NODES[0]) };
+    let before = NodeCheckpoint { created_at: Index(2), restored_at: Index(0), ..checkpoint(NODES[0]) };
     let mut out = Vec::new();
     header_of(&view.store).write(&mut out);
     append(&mut out, NODES[0], &before);
     let nodes = put(dir.path(), &out);
-    let mut written = DiskContents::new(dir.path().to_owned());
-    assert_eq!(written.changed(&view, &nodes), [5]);
-    assert!(written.write(5, &view, &nodes).expect("it is written") > 0);
-    assert_eq!(written.changed(&view, &nodes), [0_u64; 0], "nothing has changed");
+    let mut contents = DiskContents::new(dir.path().to_owned());
+    assert_eq!(contents.changed(&view, &nodes), [5]);
+    assert!(contents.write(5, &view, &nodes).expect("it is written") > 0);
+    assert_eq!(contents.changed(&view, &nodes), [0_u64; 0], "nothing has changed");
     let again = StoredNodes::find(dir.path());
     assert_eq!(again.read(NODES[0]), Some(before));
     let now = again.read(NODES[1]).expect("it is recorded");
@@ -177,10 +177,10 @@ fn what_changes_is_written_and_what_has_not_come_back_stays() {
     // Its agent has come back, and holds nothing.
     record(&mut view, NODES[0], 12);
     view.index = Index(12);
-    assert_eq!(written.changed(&view, &nodes), [5]);
-    assert!(written.write(5, &view, &nodes).expect("it is written") > 0);
+    assert_eq!(contents.changed(&view, &nodes), [5]);
+    assert!(contents.write(5, &view, &nodes).expect("it is written") > 0);
     let again = StoredNodes::find(dir.path());
-    assert_eq!(again.read(NODES[0]).map(|stored| stored.version.seq), Some(12));
+    assert_eq!(again.read(NODES[0]).map(|checkpoint| checkpoint.version.seq), Some(12));
     assert_eq!(nodes.memory_bytes(NODES[0]), 0, "it is not needed any more");
 }
 
@@ -188,13 +188,13 @@ fn what_changes_is_written_and_what_has_not_come_back_stays() {
 fn a_disk_that_takes_nothing_is_an_error_and_no_more() {
     let (dir, view) = (TempDir::new().expect("a directory"), view());
     std::fs::write(dir.path().join(DIR), "no directory").expect("it is written");
-    let mut written = DiskContents::new(dir.path().to_owned());
+    let mut contents = DiskContents::new(dir.path().to_owned());
     let nodes = StoredNodes::find(dir.path());
-    written.changed(&view, &nodes);
-    assert!(written.write(5, &view, &nodes).is_err());
+    contents.changed(&view, &nodes);
+    assert!(contents.write(5, &view, &nodes).is_err());
     std::fs::remove_file(dir.path().join(DIR)).expect("it is there");
-    assert_eq!(written.changed(&view, &nodes), [5], "what failed is not written");
-    assert!(written.write(5, &view, &nodes).expect("it is written") > 0);
+    assert_eq!(contents.changed(&view, &nodes), [5], "what failed is not written");
+    assert!(contents.write(5, &view, &nodes).expect("it is written") > 0);
 }
 
 /// What writes to a disk with so many free bytes, and what it has written.
@@ -216,26 +216,26 @@ fn free(bytes: u64) -> Arc<AtomicU64> {
 }
 
 #[tokio::test]
-async fn nothing_is_looked_at_again_before_something_changes() {
+async fn nothing_is_checked_again_before_something_changes() {
     let dir = TempDir::new().expect("a directory");
-    let (writer, mut written) = writer(&dir, view(), &free(u64::MAX));
-    let has_all = |written: &Option<DiskContents>| {
-        written.as_ref().is_some_and(|of| of.has_all_of(&writer.view.load()))
+    let (writer, mut contents) = writer(&dir, view(), &free(u64::MAX));
+    let has_all = |contents: &Option<DiskContents>| {
+        contents.as_ref().is_some_and(|of| of.has_all_of(&writer.view.load()))
     };
-    assert!(!has_all(&written));
-    assert_eq!(writer.pass(&mut written, None).await.expect("it is written"), 1);
-    assert!(has_all(&written));
+    assert!(!has_all(&contents));
+    assert_eq!(writer.pass(&mut contents, None).await.expect("it is written"), 1);
+    assert!(has_all(&contents));
     // Somebody's file stands where the directory was: only a look finds that.
     std::fs::remove_dir_all(dir.path().join(DIR)).expect("it was written");
     std::fs::write(dir.path().join(DIR), "no directory").expect("it is written");
-    assert_eq!(writer.pass(&mut written, None).await.expect("nothing has changed"), 0);
+    assert_eq!(writer.pass(&mut contents, None).await.expect("nothing has changed"), 0);
     let mut next = View::clone(&writer.view.load());
     record(&mut next, NODES[0], 12);
     next.index = Index(12);
     writer.view.store(Arc::new(next));
     for _ in 0..2 {
-        assert!(writer.pass(&mut written, None).await.is_err(), "what failed is tried again");
-        assert!(!has_all(&written));
+        assert!(writer.pass(&mut contents, None).await.is_err(), "what failed is tried again");
+        assert!(!has_all(&contents));
     }
 }
 
@@ -252,8 +252,8 @@ async fn a_pass_takes_a_step_for_what_is_written_and_not_for_every_file() {
     let all: Vec<NodeId> = view.store.nodes().iter().map(|(_, row)| row.id).collect();
     all.iter().for_each(|node| record(&mut view, *node, 1_000));
     view.index = Index(1_000);
-    let (writer, mut written) = writer(&dir, view, &free(u64::MAX));
-    assert_eq!(writer.pass(&mut written, None).await.expect("it is written"), 1, "they are small");
+    let (writer, mut contents) = writer(&dir, view, &free(u64::MAX));
+    assert_eq!(writer.pass(&mut contents, None).await.expect("it is written"), 1, "they are small");
     let files = std::fs::read_dir(dir.path().join(DIR)).expect("it was written");
     assert_eq!(files.count(), FILES as usize);
     // Of a change of the state that is none of these only the nodes are looked at.
@@ -261,7 +261,7 @@ async fn a_pass_takes_a_step_for_what_is_written_and_not_for_every_file() {
     next.index = Index(1_001);
     writer.view.store(Arc::new(next));
     let before = written_bytes(&writer);
-    assert_eq!(writer.pass(&mut written, None).await.expect("it is looked at"), 1);
+    assert_eq!(writer.pass(&mut contents, None).await.expect("it is looked at"), 1);
     assert_eq!(written_bytes(&writer), before);
 }
 
@@ -282,19 +282,19 @@ fn measured(writer: &CheckpointWriter, name: &str) -> f64 {
 #[tokio::test]
 async fn nothing_is_written_to_a_disk_that_is_nearly_full() {
     let (dir, free) = (TempDir::new().expect("a directory"), free(FREE_BYTES_MIN - 1));
-    let (writer, mut written) = writer(&dir, view(), &free);
+    let (writer, mut contents) = writer(&dir, view(), &free);
     let paused = || measured(&writer, "berth_observed_paused");
     let is_written = || dir.path().join(DIR).join("5").exists();
     for _ in 0..2 {
-        writer.pass(&mut written, None).await.expect("it is no failure");
+        writer.pass(&mut contents, None).await.expect("it is no failure");
         assert!(!is_written() && paused() > 0.0);
     }
     // What it needs to begin is not enough to begin again: it would end in a moment.
     free.store(FREE_BYTES_MIN, Relaxed);
-    writer.pass(&mut written, None).await.expect("it is no failure");
+    writer.pass(&mut contents, None).await.expect("it is no failure");
     assert!(!is_written() && paused() > 0.0);
     free.store(FREE_AGAIN_BYTES_MIN, Relaxed);
-    writer.pass(&mut written, None).await.expect("it is written");
+    writer.pass(&mut contents, None).await.expect("it is written");
     assert!(is_written() && paused() == 0.0 && written_bytes(&writer) > 0.0);
     // The same while it goes on, and at the end of the server.
     let mut next = View::clone(&writer.view.load());
@@ -303,20 +303,20 @@ async fn nothing_is_written_to_a_disk_that_is_nearly_full() {
     writer.view.store(Arc::new(next));
     let before = written_bytes(&writer);
     free.store(0, Relaxed);
-    writer.pass(&mut written, Some(Instant::now())).await.expect("it is no failure");
+    writer.pass(&mut contents, Some(Instant::now())).await.expect("it is no failure");
     assert!(written_bytes(&writer) == before && paused() > 0.0);
     // It is seen that there is room again although nothing has changed since.
     free.store(u64::MAX, Relaxed);
-    writer.pass(&mut written, None).await.expect("it is written");
+    writer.pass(&mut contents, None).await.expect("it is written");
     assert!(written_bytes(&writer) > before && paused() == 0.0);
 }
 
 #[tokio::test]
 async fn a_disk_that_cannot_be_asked_for_its_room_is_an_error_and_no_more() {
     let dir = TempDir::new().expect("a directory");
-    let (mut writer, mut written) = writer(&dir, view(), &free(u64::MAX));
+    let (mut writer, mut contents) = writer(&dir, view(), &free(u64::MAX));
     writer.free_bytes = Arc::new(|_: &Path| Err(std::io::Error::other("no such disk")));
-    assert!(writer.pass(&mut written, None).await.is_err());
+    assert!(writer.pass(&mut contents, None).await.is_err());
     writer.free_bytes = Arc::new(|_: &Path| Ok(u64::MAX));
-    assert_eq!(writer.pass(&mut written, None).await.expect("it is written"), 1);
+    assert_eq!(writer.pass(&mut contents, None).await.expect("it is written"), 1);
 }

@@ -23,23 +23,23 @@ use super::{
 };
 use crate::{engine::EngineShared, shared::View};
 
-/// Between two looks at what has changed.
+/// Time between two checks for changes.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Bytes written in a second, about: the log has the same disk.
 const BYTES_PER_SECOND: f64 = (8 << 20) as f64;
-/// Written in one go, about, before there is a pause: a quarter of a second's share.
+/// Bytes written before there is a pause, about: those of a quarter of a second.
 const STEP_BYTES: usize = 2 << 20;
 /// After something could not be written, time until that is tried again.
-const AGAIN: Duration = Duration::from_secs(60);
-/// A server that ends spends no more time on what has changed last.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
+/// How long a server that stops may take to write what has changed last.
 const END_MAX: Duration = Duration::from_secs(2);
 
 /// How many bytes of a file system are free, of which this is a path.
 pub(super) type FreeBytes = Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
 
 fn free_bytes(path: &Path) -> io::Result<u64> {
-    let found = rustix::fs::statvfs(path)?;
-    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    let stat = rustix::fs::statvfs(path)?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 /// Writes until `stop` says so, and once more then.
@@ -52,13 +52,13 @@ pub(crate) async fn maintain(
     let (view, counters) = (shared.view.clone(), shared.counters.observed_files.clone());
     let writer =
         CheckpointWriter { view, stored, counters, free_bytes: Arc::new(free_bytes), stop: stop.clone() };
-    let mut written = Some(DiskContents::new(data_dir));
+    let mut contents = Some(DiskContents::new(data_dir));
     let mut has_failed = false;
     loop {
-        let wait = if has_failed { AGAIN } else { POLL_INTERVAL };
+        let wait = if has_failed { RETRY_AFTER } else { POLL_INTERVAL };
         let ends = tokio::time::timeout(wait, stop.wait_for(|stop| *stop)).await.is_ok();
         let until = ends.then(|| Instant::now() + END_MAX);
-        match writer.pass(&mut written, until).await {
+        match writer.pass(&mut contents, until).await {
             Ok(_) => has_failed = false,
             Err(error) => {
                 writer.counters.failed();
@@ -68,7 +68,7 @@ pub(crate) async fn maintain(
                 has_failed = true;
             }
         }
-        if ends || written.is_none() {
+        if ends || contents.is_none() {
             return;
         }
     }
@@ -84,27 +84,27 @@ pub(super) struct CheckpointWriter {
 }
 
 impl CheckpointWriter {
-    /// Writes all files of which something has changed; in how many steps. At the end of the server, `until` then; otherwise
-    /// slowly, until it ends. While nothing changes this costs nothing: most clusters are idle most of the time.
+    /// Writes all files that have changed, and returns in how many steps. With `until`, when the server stops, as fast as it can until
+    /// then; otherwise slowly, and until the server stops. Costs nothing while nothing changes, as in most clusters most of the time.
     pub async fn pass(
         &self,
-        written: &mut Option<DiskContents>,
+        contents: &mut Option<DiskContents>,
         until: Option<Instant>,
     ) -> io::Result<usize> {
         let state = StateVersion::of(&self.view.load());
-        let has_all = written.as_ref().is_some_and(|written| written.up_to == Some(state));
+        let has_all = contents.as_ref().is_some_and(|contents| contents.up_to == Some(state));
         if has_all && !self.counters.is_paused() {
             return Ok(0);
         }
-        let (mut left, mut steps) = (None, 0);
+        let (mut files, mut steps) = (None, 0);
         loop {
             steps += 1;
-            let Some(step) = self.step(written, left.take()).await? else { return Ok(steps) };
+            let Some(step) = self.step(contents, files.take()).await? else { return Ok(steps) };
             self.counters.wrote(step.bytes);
-            if step.left.is_empty() {
+            if step.files.is_empty() {
                 break;
             }
-            left = Some(step.left);
+            files = Some(step.files);
             match until {
                 Some(until) if Instant::now() >= until => return Ok(steps),
                 None if *self.stop.borrow() => return Ok(steps),
@@ -112,30 +112,30 @@ impl CheckpointWriter {
                 None => tokio::time::sleep(time_for(step.bytes)).await,
             }
         }
-        if let Some(written) = written {
-            written.up_to = Some(state);
+        if let Some(contents) = contents {
+            contents.up_to = Some(state);
         }
         Ok(steps)
     }
 
-    /// Looks and writes on a thread that may block, in one go up to [`STEP_BYTES`]; none where the disk is full.
+    /// Checks and writes up to about [`STEP_BYTES`] on a thread that may block; none where the disk is full.
     async fn step(
         &self,
-        written: &mut Option<DiskContents>,
-        left: Option<VecDeque<u64>>,
+        contents: &mut Option<DiskContents>,
+        files: Option<VecDeque<u64>>,
     ) -> io::Result<Option<PassStep>> {
-        let Some(mut taken) = written.take() else { return Ok(None) };
+        let Some(mut disk) = contents.take() else { return Ok(None) };
         let (view, stored) = (self.view.load_full(), self.stored.clone());
         let (free_bytes, counters) = (self.free_bytes.clone(), self.counters.clone());
         let step = tokio::task::spawn_blocking(move || {
-            let step = free_bytes(&taken.data_dir).and_then(|free| {
+            let step = free_bytes(&disk.data_dir).and_then(|free| {
                 let has_room = has_room(free, &counters);
-                has_room.then(|| taken.step(&view, &stored, left)).transpose()
+                has_room.then(|| disk.step(&view, &stored, files)).transpose()
             });
-            (taken, step)
+            (disk, step)
         });
-        let (back, step) = step.await.map_err(io::Error::other)?;
-        *written = Some(back);
+        let (disk, step) = step.await.map_err(io::Error::other)?;
+        *contents = Some(disk);
         step
     }
 }
@@ -165,7 +165,7 @@ fn time_for(bytes: usize) -> Duration {
 struct PassStep {
     bytes: usize,
     /// The files that are still to be written.
-    left: VecDeque<u64>,
+    files: VecDeque<u64>,
 }
 
 /// Which state a view shows.
@@ -181,7 +181,7 @@ impl StateVersion {
     }
 }
 
-/// Whose state it is.
+/// Identifies the state that observations belong to.
 pub(super) fn header_of(store: &Store) -> FileHeader {
     FileHeader { cluster: store.cluster().id, restored_at: store.restored_at() }
 }
@@ -189,11 +189,11 @@ pub(super) fn header_of(store: &Store) -> FileHeader {
 /// What is on the disk.
 pub(super) struct DiskContents {
     data_dir: PathBuf,
-    /// Whose state it is, and up to which index, by file.
+    /// By file: the state that its observations belong to, and the newest index in it.
     files: BTreeMap<u64, (FileHeader, Index)>,
     /// The nodes of each file by the last state that was looked at.
     nodes: Vec<Vec<NodeSlot>>,
-    /// The state all of which is written; none before that is so of any.
+    /// The newest state of which everything is written; none at first.
     up_to: Option<StateVersion>,
 }
 
@@ -208,19 +208,19 @@ impl DiskContents {
         self.up_to == Some(StateVersion::of(view))
     }
 
-    /// Writes files until it is enough for now; at the beginning of a pass, which are not known yet.
+    /// Writes files up to about [`STEP_BYTES`]. At the beginning of a pass `files` is none: it is found out which have changed.
     fn step(
         &mut self,
         view: &View,
         stored: &StoredNodes,
-        left: Option<VecDeque<u64>>,
+        files: Option<VecDeque<u64>>,
     ) -> io::Result<PassStep> {
-        let mut left = left.unwrap_or_else(|| self.changed(view, stored));
+        let mut files = files.unwrap_or_else(|| self.changed(view, stored));
         let mut bytes = 0;
-        while let Some(number) = left.pop_front_if(|_| bytes < STEP_BYTES) {
+        while let Some(number) = files.pop_front_if(|_| bytes < STEP_BYTES) {
             bytes += self.write(number, view, stored)?;
         }
-        Ok(PassStep { bytes, left })
+        Ok(PassStep { bytes, files })
     }
 
     /// The files of whose nodes something has changed. Walks the nodes once.
@@ -272,8 +272,8 @@ impl DiskContents {
             }
         }
         // Nodes whose agents have not come back since the start.
-        let gone = stored.encoded(number, header, store).into_iter();
-        for (head, payload) in gone.filter(|(head, _)| !nodes.contains_key(&head.node)) {
+        let not_back = stored.encoded(number, header, store).into_iter();
+        for (head, payload) in not_back.filter(|(head, _)| !nodes.contains_key(&head.node)) {
             append_encoded(&mut out, &head, &payload);
         }
         debug_assert!(out.len() >= HEADER_BYTES);
@@ -289,9 +289,9 @@ fn replace(dir: &Path, number: u64, bytes: &[u8]) -> io::Result<()> {
     let (path, next) = (dir.join(number.to_string()), dir.join("next"));
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
-    let written = options
+    let outcome = options
         .open(&next)
         .and_then(|mut file| io::Write::write_all(&mut file, bytes))
         .and_then(|()| std::fs::rename(&next, &path));
-    written.inspect_err(|_| drop(std::fs::remove_file(&next)))
+    outcome.inspect_err(|_| drop(std::fs::remove_file(&next)))
 }

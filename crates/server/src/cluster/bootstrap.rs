@@ -18,7 +18,7 @@ const FOUNDER: u64 = 1;
 /// Ids are numbers that JSON holds exactly.
 const ID_MAX: u64 = (1 << 53) - 1;
 
-/// A server that is about to begin.
+/// What a server needs to join or found its cluster, before its log is open.
 pub(crate) struct Bootstrap {
     pub peers: Peers,
     requests: Arc<Requests>,
@@ -42,13 +42,13 @@ impl Bootstrap {
         certificates: Arc<PeerCertificates>,
     ) -> Result<Self, StartError> {
         let data_dir = config.data_dir.join("server");
-        let known = server_id(&RealDisk, &data_dir)?;
+        let stored_id = server_id(&RealDisk, &data_dir)?;
         let rejoins = rejoin::requested(&config.data_dir)
             .map_err(|error| StartError::Failed(format!("read which servers to join again: {error}")))?;
         let founds_with_others = config.bootstrap_expect > 1 && rejoins.is_none();
         let join: Vec<String> = config.join.iter().cloned().chain(rejoins.into_iter().flatten()).collect();
         let start = if founds_with_others || !join.is_empty() { Start::Wait } else { Start::Found };
-        let id = known.unwrap_or_else(|| if start == Start::Found { FOUNDER } else { random_id() });
+        let id = stored_id.unwrap_or_else(|| if start == Start::Found { FOUNDER } else { random_id() });
         let [http, agent, server] = addrs.map(|address| address.to_string());
         let address = config.server_advertise.clone().unwrap_or(server);
         let own = Peer { address, name: config.name.clone(), http, agent };
@@ -87,14 +87,18 @@ impl Bootstrap {
                 stop.clone(),
             )));
         }
-        tasks.push(tokio::spawn(join::look_at_others(cluster.clone(), self.join.clone(), stop.clone())));
+        tasks.push(tokio::spawn(join::check_cluster_of_others(
+            cluster.clone(),
+            self.join.clone(),
+            stop.clone(),
+        )));
         tasks.push(tokio::spawn(join::join(cluster.clone(), self.join.clone(), stop.clone())));
         tasks
     }
 }
 
-/// An id that no other server has or had.
+/// An id that no other server has or had, as it is random.
 pub(super) fn random_id() -> u64 {
-    // Never that of a founder, or none.
+    // Never 0, which stands for none, nor the id of a founder.
     (crate::engine::random_u64() & ID_MAX) | 1 << 40
 }

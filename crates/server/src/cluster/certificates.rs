@@ -29,9 +29,9 @@ const STRANGER: u64 = 99;
 const FOUNDER: u64 = 1;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whom the server takes a request from that has a server's certificate.
+/// Which servers with a valid certificate may make a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Takes {
+enum AllowedCallers {
     /// Members of the cluster.
     Members,
     /// Whoever wants to become one.
@@ -39,7 +39,7 @@ enum Takes {
 }
 
 /// Whoever adds a request says here who may ask, and adds it to [`requests`].
-fn taken_from(request: &PeerRequest) -> Takes {
+fn allowed_callers(request: &PeerRequest) -> AllowedCallers {
     match request {
         PeerRequest::Propose(_)
         | PeerRequest::ReadPosition
@@ -47,9 +47,9 @@ fn taken_from(request: &PeerRequest) -> Takes {
         | PeerRequest::Agent(_)
         | PeerRequest::Kek(_)
         | PeerRequest::HoldKek(_)
-        | PeerRequest::Stopping => Takes::Members,
+        | PeerRequest::Stopping => AllowedCallers::Members,
         PeerRequest::Join(_) | PeerRequest::Meet(_) | PeerRequest::Agree(_) | PeerRequest::Ping => {
-            Takes::Anybody
+            AllowedCallers::Anybody
         }
     }
 }
@@ -91,10 +91,10 @@ impl Dial for TestDial {
     }
 }
 
-/// Takes nothing from anybody.
-struct Deaf(mpsc::UnboundedSender<()>);
+/// Refuses all requests, and notes that there was one.
+struct NoService(mpsc::UnboundedSender<()>);
 
-impl Service for Deaf {
+impl Service for NoService {
     fn request(&self, _: PeerIdentity, _: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
         let _ = self.0.send(());
         Box::pin(std::future::ready(Err("nobody asks this one".to_owned())))
@@ -105,7 +105,7 @@ impl Service for Deaf {
     }
 }
 
-/// What a server answers to whoever shows this and says that it is that server.
+/// What a server answers to a caller that shows this certificate and introduces itself as server `id`.
 async fn ask(
     to: &Server,
     certificate: &TestCertificate,
@@ -114,14 +114,14 @@ async fn ask(
 ) -> Result<PeerAnswer, RequestError> {
     let (sender, mut received) = mpsc::unbounded_channel();
     let peers: Peers =
-        Peers::new(id, Arc::new(TestDial(Arc::new(certificate.connector()))), Arc::new(Deaf(sender)));
+        Peers::new(id, Arc::new(TestDial(Arc::new(certificate.connector()))), Arc::new(NoService(sender)));
     let address = PeerAddress(to.server_addr().to_string());
     let answer: Bytes = peers.request_of_stranger(&address, &wire::encode(request), PATIENCE).await?;
     assert!(received.try_recv().is_err(), "the server asks nothing of who asks it");
     Ok(wire::decode(&answer).expect("it is understood"))
 }
 
-fn refused(answer: Result<PeerAnswer, RequestError>) -> String {
+fn refusal(answer: Result<PeerAnswer, RequestError>) -> String {
     match answer {
         Ok(PeerAnswer::Refused(why)) | Err(RequestError::Refused(why)) => why,
         other => panic!("{other:?}"),
@@ -141,8 +141,8 @@ async fn servers_take_requests_from_servers_alone_and_most_from_members_alone() 
             let row = format!("{certificate} asks {request:?}");
             // A new one has no id in the cluster; a thief may have heard that of a member.
             let answer = ask(&running, certificate, STRANGER, request).await;
-            let believed = certificate.role == Role::Server(None) && certificate.fault == Fault::Nothing;
-            if !believed {
+            let is_valid = certificate.role == Role::Server(None) && certificate.fault == Fault::Nothing;
+            if !is_valid {
                 // Whether what it has sent was read it cannot know; that is why all of it is asked once.
                 assert!(
                     matches!(&answer, Err(RequestError::NotSent(_) | RequestError::Unknown(_))),
@@ -150,14 +150,14 @@ async fn servers_take_requests_from_servers_alone_and_most_from_members_alone() 
                 );
                 continue;
             }
-            match taken_from(request) {
-                Takes::Members => {
-                    let why = refused(answer);
+            match allowed_callers(request) {
+                AllowedCallers::Members => {
+                    let why = refusal(answer);
                     assert!(why.contains("server 99 is not of this cluster"), "{row}: {why}");
                 }
-                Takes::Anybody => match (request, answer) {
+                AllowedCallers::Anybody => match (request, answer) {
                     (PeerRequest::Join(_), answer) => {
-                        let why = refused(answer);
+                        let why = refusal(answer);
                         assert!(why.contains("server 99 asks for server 100"), "{row}: {why}");
                     }
                     (PeerRequest::Ping, Ok(PeerAnswer::Here(pulse))) => {
@@ -172,14 +172,14 @@ async fn servers_take_requests_from_servers_alone_and_most_from_members_alone() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_is_believed_the_id_that_it_says_and_nobody_else_is() {
+async fn only_a_server_certificate_may_introduce_itself_as_a_server_id() {
     let certificates = TestCertificates::new();
     let founder = server(&certificates, "s1", &[]).await;
     let own = certificates.good(Role::Server(None));
     let why = ask(&founder, &own, FOUNDER, &PeerRequest::ReadPosition).await.expect_err("that is its own");
     assert!(why.to_string().contains("same id"), "{why}");
     let second = server(&certificates, "s2", &[founder.server_addr().to_string()]).await;
-    let joined = async {
+    let second_has_joined = async {
         // It knows who the others are once it has heard of the cluster.
         while !matches!(
             ask(&second, &own, FOUNDER, &PeerRequest::Kek(KekId(1))).await,
@@ -188,7 +188,7 @@ async fn a_server_is_believed_the_id_that_it_says_and_nobody_else_is() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, joined).await.expect("certificates of servers name no server");
+    tokio::time::timeout(PATIENCE, second_has_joined).await.expect("certificates of servers name no server");
     for role in [Role::Agent(None), Role::Client] {
         let request = ask(&second, &certificates.good(role), FOUNDER, &PeerRequest::Kek(KekId(1))).await;
         assert!(matches!(request, Err(RequestError::NotSent(_) | RequestError::Unknown(_))), "{request:?}");
@@ -212,14 +212,14 @@ async fn a_server_that_was_removed_hears_so_and_is_not_taken_in_again() {
     assert!(matches!(ask(&join).await, Ok(PeerAnswer::Done)));
     assert_eq!(knows_it().await, Some(true));
     // With a vote nobody would be heard who could answer with it, for ever.
-    let why = refused(ask(&PeerRequest::Change(MembershipChange::Promote(STRANGER))).await);
+    let why = refusal(ask(&PeerRequest::Change(MembershipChange::Promote(STRANGER))).await);
     assert!(why.contains("99 s9 has received nothing of the log yet at 127.0.0.1:1"), "{why}");
     assert!(matches!(
         ask(&PeerRequest::Change(MembershipChange::Remove(STRANGER))).await,
         Ok(PeerAnswer::Done)
     ));
     assert_eq!(knows_it().await, Some(false));
-    let why = refused(ask(&join).await);
+    let why = refusal(ask(&join).await);
     assert!(why.contains("server 99 was removed from this cluster"), "{why}");
     founder.shutdown().await;
 }
@@ -228,26 +228,30 @@ async fn a_server_that_was_removed_hears_so_and_is_not_taken_in_again() {
 async fn a_connection_between_servers_ends_with_the_certificate_that_was_shown_for_it() {
     let certificates = TestCertificates::new();
     let founder = server(&certificates, "s1", &[]).await;
-    let (sender, _heard) = mpsc::unbounded_channel();
-    let (soon, good) =
+    let (sender, _requests) = mpsc::unbounded_channel();
+    let (expiring, good) =
         (certificates.one(&Role::Server(None), Fault::Expired), certificates.good(Role::Server(None)));
     let peers = |certificate: &TestCertificate, id| -> Peers {
-        Peers::new(id, Arc::new(TestDial(Arc::new(certificate.connector()))), Arc::new(Deaf(sender.clone())))
+        Peers::new(
+            id,
+            Arc::new(TestDial(Arc::new(certificate.connector()))),
+            Arc::new(NoService(sender.clone())),
+        )
     };
-    let (expires, lasts) = (peers(&soon, STRANGER), peers(&good, STRANGER + 1));
+    let (expires, lasts) = (peers(&expiring, STRANGER), peers(&good, STRANGER + 1));
     let address = PeerAddress(founder.server_addr().to_string());
     // Whoever asks twice has one connection for it.
     let ask = async |peers: &Peers| {
         peers.request(FOUNDER, &address, &wire::encode(&PeerRequest::Ping), PATIENCE).await
     };
     assert!(ask(&expires).await.is_ok() && ask(&lasts).await.is_ok(), "both are good still");
-    until_expired(&[soon]).await;
-    let ended = async {
+    until_expired(&[expiring]).await;
+    let connection_ended = async {
         while ask(&expires).await.is_ok() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, ended).await.expect("it is ended, and no other is opened");
+    tokio::time::timeout(PATIENCE, connection_ended).await.expect("it is ended, and no other is opened");
     assert!(ask(&lasts).await.is_ok());
     founder.shutdown().await;
 }

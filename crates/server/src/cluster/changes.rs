@@ -13,15 +13,15 @@ use super::{
 
 /// A server that has not answered for so long may be replaced by one of the same name.
 const DEAD_AFTER: Duration = Duration::from_secs(3);
-/// How lately a server must have been in contact for its vote to count.
-const HEARD_MAX: Duration = Duration::from_secs(2);
-/// Records by which a server may be behind that is to vote.
+/// A server counts as reachable if it was in contact within this time.
+const CONTACT_MAX: Duration = Duration::from_secs(2);
+/// Records of the log by which a server may be behind to be promoted to a voter.
 const BEHIND_MAX: u64 = 64;
 /// How long another server may take to take over.
 const TRANSFER_MAX: Duration = Duration::from_secs(5);
 
 impl Cluster {
-    /// Changes who is there, through the leader.
+    /// Changes the membership, through the leader.
     ///
     /// # Errors
     /// Why it was not done, or may have been: for users.
@@ -56,15 +56,15 @@ impl Cluster {
             return self.not_leader();
         }
         if self.replication.majority_contact().is_some_and(|ago| ago >= MAJORITY_MAX) {
-            // What a leader begins that nobody hears is never over.
+            // A change that cannot be committed would stay under way, and block all later ones.
             return PeerAnswer::Refused(self.no_leader());
         }
-        let done = match change {
+        let outcome = match change {
             MembershipChange::Remove(id) => self.remove(id).await,
             MembershipChange::Promote(id) => self.promote(id).await,
             MembershipChange::Transfer(to) => self.transfer_as_asked(to).await,
         };
-        self.answer(done)
+        self.answer(outcome)
     }
 
     /// Hands the leadership over, to the server that is named where one is.
@@ -139,17 +139,16 @@ impl Cluster {
         Ok(())
     }
 
-    /// Takes a server in, or learns how it is known now, and records that.
+    /// Adds a server, or changes its address or name, and records that in the audit log.
     async fn take(&self, JoinRequest { id, peer, .. }: JoinRequest) -> Result<(), ChangeError> {
-        let known = self.replication.peer(id);
-        if known.as_ref() == Some(&peer) {
+        let current = self.replication.peer(id);
+        if current.as_ref() == Some(&peer) {
             return Ok(());
         }
-        let change = if known.is_some() { "change_server" } else { "join_server" };
-        let recorded =
-            self.record_asked(&peer, change, [named(id, &peer.name), peer.address.clone()]).await?;
-        let done = self.replication.set_member(id, peer).await;
-        recorded.end(done).await
+        let change = if current.is_some() { "change_server" } else { "join_server" };
+        let audit = self.record_asked(&peer, change, [named(id, &peer.name), peer.address.clone()]).await?;
+        let outcome = self.replication.set_member(id, peer).await;
+        audit.end(outcome).await
     }
 
     async fn remove(&self, id: u64) -> Result<(), ChangeError> {
@@ -197,10 +196,10 @@ impl Cluster {
         }
         let replaces = replaced.iter().map(|old| format!("in place of {}", self.named(*old)));
         let servers: Vec<String> = [self.named(id)].into_iter().chain(replaces).collect();
-        let recorded = self.record_own("promote_server", servers);
-        let done = self.replication.promote(id, replaced).await;
-        recorded.end_now(&done);
-        done
+        let audit = self.record_own("promote_server", servers);
+        let outcome = self.replication.promote(id, replaced).await;
+        audit.end_now(&outcome);
+        outcome
     }
 
     /// Whether a server may vote from now on: the answer of one that is not there, or far behind, may be needed for every change as
@@ -215,22 +214,22 @@ impl Cluster {
                 "is not reached: start it first, it votes by itself once it has caught up".to_owned(),
             );
         }
-        let come = self.replication.progress().get(&id).copied().unwrap_or_default().log_index;
-        if come == 0 {
+        let matched = self.replication.progress().get(&id).copied().unwrap_or_default().log_index;
+        if matched == 0 {
             // It may reach this server, and not be reached by it.
             let peer = self.replication.peer(id).unwrap_or_default();
             let why = self.replication.peers().why_not(id).unwrap_or_default();
             return refuse(format!("has received nothing of the log yet at {}: {why}", peer.address));
         }
-        let behind = self.replication.last_log().saturating_sub(come);
+        let behind = self.replication.last_log().saturating_sub(matched);
         if behind > BEHIND_MAX {
             return refuse(format!("is {behind} records behind: it votes by itself once it has caught up"));
         }
         Ok(())
     }
 
-    /// Whether enough servers are reached to go on once some vote no more and another does: a change that takes the majority from
-    /// those that are left is never over, and neither is anything after it.
+    /// Whether a majority of the voters is reachable once some no longer vote and another one does: a change that leaves no reachable
+    /// majority is never committed, and blocks all that follow.
     ///
     /// # Errors
     /// When they are too few, with what to do.
@@ -238,38 +237,39 @@ impl Cluster {
         let (own, members) = (self.replication.server_id(), self.replication.members());
         let now: BTreeSet<u64> = members.voters().map(|member| member.id).collect();
         let next: BTreeSet<u64> = now.difference(without).copied().chain(with).collect();
-        // Whoever takes out none of those that vote takes nothing from them, and of the last one it is refused anyway.
+        // The voters stay the same, or the last one is to be removed, which `replication` refuses.
         if next == now || next.is_empty() {
             return Ok(());
         }
         let is_reached = |id: &u64| *id == own || self.is_reachable(*id);
-        let lost: Vec<String> = next.iter().filter(|id| !is_reached(id)).map(|id| self.named(*id)).collect();
+        let unreachable: Vec<String> =
+            next.iter().filter(|id| !is_reached(id)).map(|id| self.named(*id)).collect();
         let needed = next.len() / 2 + 1;
-        if next.len() - lost.len() >= needed {
+        if next.len() - unreachable.len() >= needed {
             return Ok(());
         }
         Err(ChangeError::Refused(format!(
             "{needed} of the {} servers that would vote are needed, and these are not reached: {}; start them first, or remove \
              them instead",
             next.len(),
-            lost.join(", ")
+            unreachable.join(", ")
         )))
     }
 
     /// Whether a server has responded lately, or was in contact before its first request; for the leader.
     fn is_reachable(&self, id: u64) -> bool {
         let answered = self.replication.progress().get(&id).and_then(|progress| progress.last_contact);
-        answered.or_else(|| self.silence(id)).is_some_and(|silence| silence < HEARD_MAX)
+        answered.or_else(|| self.silence(id)).is_some_and(|silence| silence < CONTACT_MAX)
     }
 
-    /// How long there was no contact with a server; none for never. For the leader.
+    /// Time since the last contact with a server; none if there was none. For the leader.
     pub(super) fn silence(&self, id: u64) -> Option<Duration> {
         let answered = self.replication.progress().get(&id).and_then(|progress| progress.last_contact);
         answered.into_iter().chain(self.replication.peers().silence(id)).min()
     }
 
-    fn answer(&self, done: Result<(), ChangeError>) -> PeerAnswer {
-        match done {
+    fn answer(&self, outcome: Result<(), ChangeError>) -> PeerAnswer {
+        match outcome {
             Ok(()) => PeerAnswer::Done,
             Err(ChangeError::NotLeader { .. }) => self.not_leader(),
             Err(ChangeError::Refused(why)) => PeerAnswer::Refused(why),
@@ -280,7 +280,7 @@ impl Cluster {
     /// The response that names the leader.
     pub(super) fn not_leader(&self) -> PeerAnswer {
         let leader = self.replication.leader().filter(|leader| *leader != self.replication.server_id());
-        let known = |leader| Some(KnownServer { id: leader, peer: self.replication.peer(leader)? });
-        PeerAnswer::NotLeader(leader.and_then(known))
+        let with_address = |leader| Some(KnownServer { id: leader, peer: self.replication.peer(leader)? });
+        PeerAnswer::NotLeader(leader.and_then(with_address))
     }
 }

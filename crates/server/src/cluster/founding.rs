@@ -1,5 +1,5 @@
 //! Several servers with empty directories found a cluster together, as with Nomad's `bootstrap_expect`. Each learns of the
-//! others from those that it was told of. Once one knows as many as are expected, and has the smallest id of them, it asks
+//! others from those that it knows. Once one knows as many as are expected, and has the smallest id of them, it asks
 //! each of them to agree to exactly these. A server agrees once and to one set, so that two sets, which would have a server
 //! in common, never both found a cluster.
 
@@ -18,8 +18,8 @@ use super::{
 };
 
 /// Time between two rounds.
-const AGAIN: Duration = Duration::from_millis(250);
-/// Servers that are remembered.
+const RETRY_AFTER: Duration = Duration::from_millis(250);
+/// Servers without a cluster that are remembered; the rest are ignored.
 const KNOWN_MAX: usize = 64;
 
 /// A server that waits for others.
@@ -60,7 +60,7 @@ impl Founding {
         self.state().known.iter().map(|(id, peer)| KnownServer { id: *id, peer: peer.clone() }).collect()
     }
 
-    /// Another server without a cluster is there.
+    /// Handles the request of another server without a cluster.
     pub(super) fn on_meet(&self, cluster: &Cluster, meeting: FoundingPeers) -> PeerAnswer {
         if cluster.belongs() {
             return PeerAnswer::Taken;
@@ -88,13 +88,13 @@ impl Founding {
         }
     }
 
-    /// Those that found the cluster, if they are there and this server is the one that asks them.
+    /// The servers that found the cluster, once enough are known and if this server has the smallest id of them, and so asks the others.
     fn ready(&self) -> Option<BTreeMap<u64, Peer>> {
         let state = self.state();
-        let first: BTreeMap<u64, Peer> =
+        let founders: BTreeMap<u64, Peer> =
             state.known.iter().take(self.expect as usize).map(|(id, peer)| (*id, peer.clone())).collect();
-        let complete = first.len() == self.expect as usize;
-        (complete && first.first_key_value().is_some_and(|(id, _)| *id == self.own)).then_some(first)
+        let complete = founders.len() == self.expect as usize;
+        (complete && founders.first_key_value().is_some_and(|(id, _)| *id == self.own)).then_some(founders)
     }
 }
 
@@ -128,7 +128,7 @@ pub(crate) async fn found(
             tracing::error!(%error, "found the cluster");
         }
         tokio::select! {
-            () = tokio::time::sleep(AGAIN) => {}
+            () = tokio::time::sleep(RETRY_AFTER) => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
     }
@@ -143,7 +143,7 @@ async fn meet(cluster: &Cluster, founding: &Founding, addresses: &[String]) -> R
         match cluster.ask_address(address, &PeerRequest::Meet(meeting)).await {
             Ok(PeerAnswer::Met(known)) => founding.learn(known),
             Ok(PeerAnswer::Refused(why)) | Err(why) => outcome = Err(why),
-            // It belongs to a cluster: this server asks to be taken in, beside this.
+            // It belongs to a cluster already: [`super::join::join`], which runs beside this, asks it to be added.
             Ok(_) => {}
         }
     }
@@ -154,13 +154,13 @@ async fn meet(cluster: &Cluster, founding: &Founding, addresses: &[String]) -> R
 async fn agree(cluster: &Cluster, servers: &BTreeMap<u64, Peer>) -> bool {
     let ids: Vec<u64> = servers.keys().copied().collect();
     for (id, peer) in servers {
-        let agreed = if *id == cluster.replication.server_id() {
+        let agrees = if *id == cluster.replication.server_id() {
             cluster.engine.get().is_some()
         } else {
             let answer = cluster.ask_address(&peer.address, &PeerRequest::Agree(ids.clone())).await;
             matches!(answer, Ok(PeerAnswer::Done))
         };
-        if !agreed {
+        if !agrees {
             return false;
         }
     }

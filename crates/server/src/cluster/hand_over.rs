@@ -1,5 +1,5 @@
-//! A leader that stops, or whose disk is slow or full, hands over first: it takes nothing new, ends what it is writing, and lets
-//! another server take over. What its clients ask meanwhile waits, and goes to that one.
+//! A leader that stops, or whose disk is slow or full, hands the leadership over first: it accepts no new writes, finishes those that
+//! it has begun, and has another server take over. Requests of its clients wait meanwhile, and are forwarded to that one.
 
 use std::{fmt, sync::atomic::Ordering, time::Duration};
 
@@ -9,16 +9,16 @@ use tokio::time::Instant;
 use super::{Cluster, wire::PeerRequest};
 use crate::gauge_guard::GaugeGuard;
 
-/// How long to wait for what is being written.
+/// How long to wait for writes that have begun.
 const WRITING_MAX: Duration = Duration::from_secs(1);
 /// How long to wait for another to take over; the others elect one by themselves if nobody does.
 const TRANSFER_MAX: Duration = Duration::from_secs(2);
 /// How long another server may take to learn that this one is stopping.
 const ANNOUNCE_MAX: Duration = Duration::from_millis(200);
-/// Time between two looks.
+/// Time between two checks.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Time between two attempts to hand over because of the disk.
-const AGAIN: Duration = Duration::from_secs(3);
+const RETRY_AFTER: Duration = Duration::from_secs(3);
 
 impl Cluster {
     /// Prepares this server's stop: the others learn of it, and if it leads it hands over to one that goes on, where there is one.
@@ -41,34 +41,36 @@ impl Cluster {
     async fn announce_stop(&self) {
         let members = self.replication.members().all.into_iter();
         let others = members.filter(|member| member.id != self.replication.server_id());
-        let announced = others.map(async |member| {
+        let announcements = others.map(async |member| {
             let to = (member.id, PeerAddress(member.peer.address));
             if let Err(error) = self.ask_for(&to, &PeerRequest::Stopping, ANNOUNCE_MAX).await {
                 // One of an older version does not know what this means, and others may be gone.
                 tracing::debug!(server = to.0, %error, "announce the stop of this server");
             }
         });
-        futures_util::future::join_all(announced).await;
+        futures_util::future::join_all(announcements).await;
     }
 
     /// Hands over to this server, or to the best that goes on.
     async fn hand_over_to(&self, to: Option<u64>) {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let goes_on = || to.or_else(|| self.successor());
-        while self.writing.load(Ordering::Acquire) > 0 && begun.elapsed() < WRITING_MAX && goes_on().is_some()
+        while self.writing.load(Ordering::Acquire) > 0
+            && started_at.elapsed() < WRITING_MAX
+            && goes_on().is_some()
         {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
         let next = to.map_or_else(|| "any other server".to_owned(), |to| self.named(to));
-        let recorded = self.record_own("transfer_leadership", [next]);
+        let audit = self.record_own("transfer_leadership", [next]);
         let deadline = Instant::now() + TRANSFER_MAX;
         let transferred = loop {
             let Some(next) = goes_on() else { break None };
-            let left = deadline.saturating_duration_since(Instant::now());
+            let remaining = deadline.saturating_duration_since(Instant::now());
             tokio::select! {
                 biased;
-                transferred = self.transfer(Some(next), left) => break Some(transferred),
-                // The next one is tried instead, if there is one.
+                transferred = self.transfer(Some(next), remaining) => break Some(transferred),
+                // The successor stops as well: another one is chosen, if there is one.
                 () = self.until_stopping(next), if to.is_none() => {}
             }
         };
@@ -76,10 +78,10 @@ impl Cluster {
             tracing::info!("all other servers that vote are stopping, too: nobody takes the leadership over");
             return;
         };
-        recorded.end_now(&transferred.as_ref().map(|_| ()).map_err(Clone::clone));
+        audit.end_now(&transferred.as_ref().map(|_| ()).map_err(Clone::clone));
         match transferred {
             Ok(to) => {
-                let took_ms = begun.elapsed().as_millis();
+                let took_ms = started_at.elapsed().as_millis();
                 tracing::info!(server = to, took_ms, "handed the leadership over");
             }
             Err(error) => tracing::warn!(%error, "no server took the leadership over"),
@@ -117,10 +119,10 @@ impl Cluster {
     }
 }
 
-/// Whether a leader's disk keeps up and has free space.
+/// Has a leader hand over whose disk is slow or full.
 #[derive(Default)]
 pub(super) struct UnfitDisk {
-    tried: Option<Instant>,
+    last_attempt: Option<Instant>,
     reported: bool,
 }
 
@@ -138,10 +140,10 @@ impl UnfitDisk {
             }
             return;
         };
-        if self.tried.is_some_and(|tried| tried.elapsed() < AGAIN) {
+        if self.last_attempt.is_some_and(|at| at.elapsed() < RETRY_AFTER) {
             return;
         }
-        self.tried = Some(Instant::now());
+        self.last_attempt = Some(Instant::now());
         tracing::warn!(%why, server = to, "another server is to lead");
         let _leaving = GaugeGuard::new(&cluster.leaving);
         cluster.hand_over_to(Some(to)).await;

@@ -11,16 +11,17 @@ use super::{
 };
 
 /// Time between two rounds.
-const AGAIN: Duration = Duration::from_millis(500);
+const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// How long one server may take to answer: it may wait for a majority.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
 /// Servers that are tried in one round, redirects included.
 const ASKED_MAX: usize = 16;
 
-/// Time between two questions which cluster is at the addresses that have not answered yet.
-const LOOK_AT_OTHERS: Duration = Duration::from_secs(3);
+/// Time between two rounds of asking the addresses that have not answered yet which cluster they are of.
+const ASK_CLUSTER_EVERY: Duration = Duration::from_secs(3);
 
-/// Asks those that are known, and those at `addresses`, to take this server in, until they have. Ends when `stop` says so.
+/// Asks the known servers, and those at `addresses`, to add this server, or to record its new address or name, whenever the
+/// membership says otherwise. Ends when `stop` says so.
 pub(crate) async fn join(cluster: Arc<Cluster>, addresses: Vec<String>, mut stop: watch::Receiver<bool>) {
     let own = JoinRequest {
         id: cluster.replication.server_id(),
@@ -31,8 +32,8 @@ pub(crate) async fn join(cluster: Arc<Cluster>, addresses: Vec<String>, mut stop
     loop {
         if !cluster.is_removed() && !cluster.is_known(&own.peer) {
             let member = cluster.replication.members().find(own.id).is_some();
-            let joined = cluster.ask_to_join(&JoinRequest { member, ..own.clone() }, &addresses).await;
-            match joined {
+            let outcome = cluster.ask_to_join(&JoinRequest { member, ..own.clone() }, &addresses).await;
+            match outcome {
                 Err(why) if why != last_error => {
                     tracing::warn!(why, "this server is not taken in yet, it asks again");
                     last_error = why;
@@ -41,7 +42,7 @@ pub(crate) async fn join(cluster: Arc<Cluster>, addresses: Vec<String>, mut stop
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(AGAIN) => {}
+            () = tokio::time::sleep(RETRY_AFTER) => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
     }
@@ -50,7 +51,7 @@ pub(crate) async fn join(cluster: Arc<Cluster>, addresses: Vec<String>, mut stop
 /// Asks those at `addresses` which cluster they are of, until each has answered. A server belongs to one cluster for good: one whose
 /// data directory is of another cluster than it is to join says so, and stays where it is. It does not refuse to start, because
 /// its own cluster may need it, whatever has come to listen at an address. Ends when `stop` says so.
-pub(crate) async fn look_at_others(
+pub(crate) async fn check_cluster_of_others(
     cluster: Arc<Cluster>,
     mut addresses: Vec<String>,
     mut stop: watch::Receiver<bool>,
@@ -62,7 +63,7 @@ pub(crate) async fn look_at_others(
             if cluster.belongs() {
                 addresses = cluster.without_known(addresses).await;
             }
-            tokio::time::sleep(LOOK_AT_OTHERS).await;
+            tokio::time::sleep(ASK_CLUSTER_EVERY).await;
         }
     };
     tokio::select! {
@@ -94,7 +95,7 @@ impl Cluster {
         self.ask_to_join(&own, &[address.to_owned()]).await
     }
 
-    /// The addresses at which nobody has said yet which cluster is there. Says which of the others are of another cluster.
+    /// Those addresses at which no server has said yet which cluster it is of. Logs an error for each server of another cluster.
     async fn without_known(&self, addresses: Vec<String>) -> Vec<String> {
         let mut unknown = Vec::new();
         for address in addresses {
@@ -112,7 +113,7 @@ impl Cluster {
         unknown
     }
 
-    /// Whether the cluster knows this server as it is now.
+    /// Whether the membership has this server with its current address and name.
     fn is_known(&self, own: &Peer) -> bool {
         self.replication
             .members()
@@ -120,11 +121,11 @@ impl Cluster {
             .is_some_and(|member| member.peer == *own)
     }
 
-    /// Asks one server after the other, and whoever they say leads.
+    /// Asks one server after the other, and the leader that they name.
     async fn ask_to_join(&self, own: &JoinRequest, addresses: &[String]) -> Result<(), String> {
         if self.replication.is_leader() {
-            let known = self.replication.set_member(own.id, own.peer.clone()).await;
-            return known.map_err(|error| error.to_string());
+            let recorded = self.replication.set_member(own.id, own.peer.clone()).await;
+            return recorded.map_err(|error| error.to_string());
         }
         let members = self.replication.members();
         let members = members.all.iter().filter(|member| member.id != own.id);

@@ -1,5 +1,5 @@
-//! Key-encryption keys on their way between the servers of a cluster: each has those that open its root keys. What beyond
-//! loopback carries them is encrypted, and only a server of this cluster is given any.
+//! Exchange of key-encryption keys between the servers of a cluster, so that each has those that open the root keys. Only members
+//! of the cluster are sent any, and beyond loopback connections between servers are always encrypted.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{PANICKED, keyring::Kek};
 /// How long another server may take to write a key to its disk.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// A key-encryption key on its way.
+/// The bytes of a key-encryption key in a message.
 #[derive(Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(transparent)]
 pub(super) struct KekBytes(
@@ -53,8 +53,8 @@ impl fmt::Debug for KekBytes {
 }
 
 impl Cluster {
-    /// Gives a key to the other servers, until most of those that vote have it on disk: what is encrypted with it is lost
-    /// with no fewer servers than what the log holds.
+    /// Sends a key to the other servers, until a majority of the voters has it on disk: whatever loses the key would have lost the
+    /// log as well.
     ///
     /// # Errors
     /// Why too few have it: for users.
@@ -63,40 +63,40 @@ impl Cluster {
         let members = self.replication.members();
         let voters = members.voters().count();
         let others = members.all.iter().filter(|member| member.id != own);
-        let mut given: FuturesUnordered<_> = others
+        let mut answers: FuturesUnordered<_> = others
             .map(|member| async move {
                 let to = (member.id, PeerAddress(member.peer.address.clone()));
                 let request = PeerRequest::HoldKek(kek.into());
                 let answer = self.ask_for(&to, &request, ANSWER_MAX).await;
-                let held = match answer {
+                let outcome = match answer {
                     Ok(PeerAnswer::Done) => Ok(()),
                     Ok(PeerAnswer::Refused(why) | PeerAnswer::Unknown(why)) => Err(why),
                     Ok(_) => Err("its answer makes no sense".to_owned()),
                     Err(error) => Err(error.to_string()),
                 };
-                (member, held)
+                (member, outcome)
             })
             .collect();
-        let mut have_it = members.voters().filter(|member| member.id == own).count();
-        let mut failed = Vec::new();
-        while have_it <= voters / 2
-            && let Some((member, held)) = given.next().await
+        let mut holders = members.voters().filter(|member| member.id == own).count();
+        let mut failures = Vec::new();
+        while holders <= voters / 2
+            && let Some((member, outcome)) = answers.next().await
         {
-            match held {
-                Ok(()) => have_it += usize::from(member.voter),
-                Err(why) => failed.push(format!("{}: {why}", member.peer.address)),
+            match outcome {
+                Ok(()) => holders += usize::from(member.voter),
+                Err(why) => failures.push(format!("{}: {why}", member.peer.address)),
             }
         }
-        if have_it > voters / 2 {
+        if holders > voters / 2 {
             return Ok(());
         }
         Err(format!(
-            "too few servers have taken the new key-encryption key, {have_it} of {voters} ({}); try again once they are reached",
-            failed.join(", ")
+            "too few servers have taken the new key-encryption key, {holders} of {voters} ({}); try again once they are reached",
+            failures.join(", ")
         ))
     }
 
-    /// Asks the other servers for a key that this one lacks, the leader first. Whether it has it now.
+    /// Asks the other servers for a key that this one lacks, the leader first. Returns whether this server has it now.
     pub async fn ask_for_kek(&self, id: KekId) -> bool {
         let (own, leader) = (self.replication.server_id(), self.replication.leader());
         let mut members = self.replication.members().all;
@@ -106,7 +106,7 @@ impl Cluster {
             let to = (member.id, PeerAddress(member.peer.address));
             if let Ok(PeerAnswer::Kek(Some(bytes))) =
                 self.ask_for(&to, &PeerRequest::Kek(id), ANSWER_MAX).await
-                && self.hold(bytes).await == Ok(Some(id))
+                && self.store_kek(bytes).await == Ok(Some(id))
             {
                 tracing::info!(kek = %id, from = %to.1, "got a key-encryption key");
                 return true;
@@ -120,19 +120,19 @@ impl Cluster {
         PeerAnswer::Kek(self.keyring.kek(id).map(|kek| (&*kek).into()))
     }
 
-    /// Another server of this cluster gives a key, with which something is about to be encrypted.
+    /// Another server of this cluster sends a key, with which something is about to be encrypted.
     pub(super) async fn on_kek_given(&self, bytes: KekBytes) -> PeerAnswer {
-        match self.hold(bytes).await {
+        match self.store_kek(bytes).await {
             Ok(Some(_)) => PeerAnswer::Done,
             Ok(None) => PeerAnswer::Refused("that is no key-encryption key".to_owned()),
             Err(why) => PeerAnswer::Refused(why),
         }
     }
 
-    /// Keeps a key; which one it is. None when it is none.
-    async fn hold(&self, bytes: KekBytes) -> Result<Option<KekId>, String> {
+    /// Stores a key, and returns its id; none when the bytes are no key.
+    async fn store_kek(&self, bytes: KekBytes) -> Result<Option<KekId>, String> {
         let keyring = Arc::clone(&self.keyring);
-        let held = tokio::task::spawn_blocking(move || keyring.take(&bytes.0)).await;
-        held.map_err(|_| PANICKED)?.map_err(|error| error.to_string())
+        let outcome = tokio::task::spawn_blocking(move || keyring.take(&bytes.0)).await;
+        outcome.map_err(|_| PANICKED)?.map_err(|error| error.to_string())
     }
 }

@@ -18,16 +18,18 @@ use super::{
     wire::{PeerAnswer, PeerRequest},
 };
 
-/// How long a read waits for what agents observe that the leader shows already.
+/// How long a read waits for observed state that the leader has published already.
 const OBSERVED_MAX: Duration = Duration::from_secs(1);
 
-/// Questions to the leader, one after the other.
+/// Rounds of asking the leader for its position, one after the other.
 #[derive(Default)]
 pub(super) struct ReadRounds {
-    asking: Mutex<()>,
-    begun: AtomicU64,
-    /// The last one that succeeded.
-    done: watch::Sender<u64>,
+    /// Held during a round.
+    turn: Mutex<()>,
+    /// How many rounds have begun.
+    started: AtomicU64,
+    /// The number of the last round that succeeded.
+    succeeded: watch::Sender<u64>,
 }
 
 impl Cluster {
@@ -39,20 +41,21 @@ impl Cluster {
         if self.is_alone() {
             return Ok(());
         }
-        let wanted = self.fresh.begun.load(Ordering::Acquire) + 1;
+        // A round that is under way may have asked before this read began: only a later one counts.
+        let round_needed = self.fresh.started.load(Ordering::Acquire) + 1;
         let deadline = Instant::now() + LEADER_MAX;
         loop {
             if self.is_removed() {
                 return Err(self.no_leader());
             }
-            let _asking = self.fresh.asking.lock().await;
-            if *self.fresh.done.borrow() >= wanted {
+            let _turn = self.fresh.turn.lock().await;
+            if *self.fresh.succeeded.borrow() >= round_needed {
                 return Ok(());
             }
-            let round = self.fresh.begun.fetch_add(1, Ordering::AcqRel) + 1;
+            let round = self.fresh.started.fetch_add(1, Ordering::AcqRel) + 1;
             match self.ask_position(OBSERVED_MAX).await {
                 Ok(()) => {
-                    self.fresh.done.send_replace(round);
+                    self.fresh.succeeded.send_replace(round);
                     return Ok(());
                 }
                 Err(why) if Instant::now() >= deadline => {
@@ -71,14 +74,14 @@ impl Cluster {
         if self.is_alone() { Ok(()) } else { self.ask_position(Duration::ZERO).await }
     }
 
-    /// Asks once, and waits for this server to come as far, so long at most for what agents observe.
+    /// Asks the leader once, and waits until this server has applied and published as much; for observed state `observed_max` at most.
     async fn ask_position(&self, observed_max: Duration) -> Result<(), String> {
-        let (position, seen) = if self.replication.is_leader() {
+        let (position, leader_published) = if self.replication.is_leader() {
             (self.replication.read_position().await.map_err(|error| error.to_string())?, None)
         } else {
             let leader = self.other_leader().ok_or_else(|| self.no_leader())?;
             match self.ask_leader(&leader, &PeerRequest::ReadPosition).await {
-                Ok(PeerAnswer::Position(position, seen)) => (position, seen),
+                Ok(PeerAnswer::Position(position, published)) => (position, published),
                 Ok(PeerAnswer::Refused(why)) => return Err(why),
                 Ok(_) => return Err(self.no_leader()),
                 Err(RequestError::NotSent(why) | RequestError::Unknown(why) | RequestError::Refused(why)) => {
@@ -86,13 +89,13 @@ impl Cluster {
                 }
             }
         };
-        let waited = self.replication.wait_applied(position, LEADER_MAX).await;
-        waited.map_err(|error: ReadError| error.to_string())?;
+        let applied = self.replication.wait_applied(position, LEADER_MAX).await;
+        applied.map_err(|error: ReadError| error.to_string())?;
         self.wait_published().await?;
-        if let Some(seen) = seen {
-            // What agents observe is in no log: a server that is late with it delays nobody for long.
+        if let Some(leader_published) = leader_published {
+            // Observed state is not in the log, and may be late or lost on its way here: it is waited for only for a short time.
             let mut published = self.published.clone();
-            let wait_published = published.wait_for(|(published, _)| *published >= seen);
+            let wait_published = published.wait_for(|(published, _)| *published >= leader_published);
             let _ = tokio::time::timeout(observed_max, wait_published).await;
         }
         Ok(())

@@ -25,7 +25,7 @@ struct ContactReports {
     awaited: Option<(ContactReport, AwaitedProgress)>,
 }
 
-/// What has to happen before a word counts.
+/// What has to happen before a report counts.
 #[derive(Debug, Clone, Copy)]
 enum AwaitedProgress {
     /// That this server has applied a record of the log.
@@ -126,8 +126,9 @@ impl LeadersMajority {
             return MajorityContact { age: Duration::MAX, is_cut_off: true };
         }
         let age = reports.reached.map_or(Duration::MAX, |report| report.age(now));
-        let its_own = reports.newest.filter(|report| (report.leader, report.term) == (leader, term));
-        let is_cut_off = its_own.is_some_and(|report| report.ago.is_none_or(|ago| ago >= MAJORITY_MAX));
+        let of_this_leader = reports.newest.filter(|report| (report.leader, report.term) == (leader, term));
+        let is_cut_off =
+            of_this_leader.is_some_and(|report| report.ago.is_none_or(|ago| ago >= MAJORITY_MAX));
         MajorityContact { age, is_cut_off }
     }
 
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn contact_with_a_leader_is_as_old_as_that_one_s_with_a_majority() {
+    fn contact_with_a_leader_is_as_old_as_the_leaders_contact_with_a_majority() {
         let reports = LeadersMajority::default();
         let unknown = MajorityContact { age: Duration::MAX, is_cut_off: false };
         assert_eq!(reports.of(1, 5, at(300), own(10)), unknown, "no server was heard since this one started");

@@ -22,7 +22,7 @@ pub(super) struct MembershipAudit {
     who: AuditCaller,
     route: &'static str,
     change: AuditChange,
-    begun: Instant,
+    started_at: Instant,
 }
 
 impl Cluster {
@@ -51,8 +51,8 @@ impl Cluster {
         Ok(MembershipAudit::new(line, who, ROUTE, AuditChange::new(change, "", servers)))
     }
 
-    /// The same of one that this server makes by itself, which it does without where no space is left: a disk that is full must
-    /// keep no cluster from mending itself.
+    /// The same for a change that this server makes by itself. It is made without a record where no space is left: a full disk must not
+    /// keep a cluster from repairing itself.
     pub(super) fn record_own(
         &self,
         change: &'static str,
@@ -76,18 +76,18 @@ pub(super) fn named(id: u64, name: &str) -> String {
 
 impl MembershipAudit {
     fn new(line: Option<Reservation>, who: AuditCaller, route: &'static str, change: AuditChange) -> Self {
-        Self { line, who, route, change, begun: Instant::now() }
+        Self { line, who, route, change, started_at: Instant::now() }
     }
 
-    /// Tells what came of it, once that is on disk. What another leader has to do, or was refused, changed nothing, and is asked for
-    /// again and again: nothing is recorded of it.
+    /// Records the outcome, and returns once the record is on disk. Requests that another leader has to handle, or that were refused,
+    /// have changed nothing and are repeated until they succeed: they are not recorded.
     ///
     /// # Errors
     /// That of the change, or that its line is not on disk yet.
-    pub async fn end(self, done: Result<(), ChangeError>) -> Result<(), ChangeError> {
-        let Some((line, fields)) = self.record(&done) else { return done };
+    pub async fn end(self, outcome: Result<(), ChangeError>) -> Result<(), ChangeError> {
+        let Some((line, fields)) = self.record(&outcome) else { return outcome };
         let on_disk = line.record_synced(fields).await;
-        done?;
+        outcome?;
         on_disk.map_err(|unrecorded| {
             ChangeError::Unknown(format!(
                 "it was made, and its record in the audit log is not on disk yet: {unrecorded}"
@@ -96,27 +96,27 @@ impl MembershipAudit {
     }
 
     /// The same, which waits for no disk.
-    pub fn end_now(self, done: &Result<(), ChangeError>) {
-        if let Some((line, fields)) = self.record(done) {
+    pub fn end_now(self, outcome: &Result<(), ChangeError>) {
+        if let Some((line, fields)) = self.record(outcome) {
             line.record(fields);
         }
     }
 
-    fn record(self, done: &Result<(), ChangeError>) -> Option<(Reservation, Vec<u8>)> {
-        let Self { line, who, route, mut change, begun } = self;
-        let status = match done {
+    fn record(self, outcome: &Result<(), ChangeError>) -> Option<(Reservation, Vec<u8>)> {
+        let Self { line, who, route, mut change, started_at } = self;
+        let status = match outcome {
             Ok(()) => StatusCode::OK,
             Err(ChangeError::Unknown(_)) => StatusCode::INTERNAL_SERVER_ERROR,
             Err(ChangeError::NotLeader { .. } | ChangeError::Refused(_)) => return None,
         };
-        change.error = done.is_err().then_some("unknown");
+        change.error = outcome.is_err().then_some("unknown");
         let what = AuditOperation {
             method: "SERVERS".to_owned(),
             route,
             capability: "server",
             ..AuditOperation::default()
         };
-        let fields = fields_without_http(&who, &what, &[change], status, begun.elapsed());
+        let fields = fields_without_http(&who, &what, &[change], status, started_at.elapsed());
         Some((line?, fields))
     }
 }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn who_joins_and_votes_and_leads_next_is_recorded_by_the_leader() {
+    async fn joins_promotions_and_transfers_are_recorded_by_the_leader() {
         let (certificates, dir) = (TestCertificates::new(), tempfile::tempdir().expect("a directory"));
         let audit = AuditConfig {
             dir: dir.path().join("audit"),
@@ -158,12 +158,12 @@ mod tests {
         let founder = recording(&certificates, "s1", &[], Some(audit)).await;
         let second = server(&certificates, "s2", &[founder.server_addr().to_string()]).await;
         let address = second.server_addr().to_string();
-        let votes = async {
+        let both_are_recorded = async {
             while record(&log).len() < 2 {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), votes).await.expect("both are recorded");
+        tokio::time::timeout(Duration::from_secs(60), both_are_recorded).await.expect("both are recorded");
         // It is not alone any more, and hands over.
         founder.shutdown().await;
         let lines = record(&log);

@@ -56,39 +56,38 @@ use serve::Requests;
 pub(crate) use wire::MembershipChange;
 use wire::{PeerAnswer, PeerRequest};
 
-/// How long a request waits for a leader before its client is answered that there is none: as long as an election takes, and
-/// some.
+/// How long a request waits for a leader before it fails: somewhat longer than an election takes.
 const LEADER_MAX: Duration = Duration::from_secs(5);
 /// How long the leader may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// Time between two looks for a leader.
+/// Time between two checks whether there is a leader.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// This server among the others.
 pub(crate) struct Cluster {
     replication: Replication,
-    /// When this server began: times of its own are counted from then.
-    begun: Instant,
+    /// When this server started. Monotonic times are counted from here.
+    started_at: Instant,
     /// The engine of this server; set once it runs.
     engine: OnceLock<Arc<EngineHandle>>,
     /// The index and the cluster that readers see.
     published: watch::Receiver<(Index, u128)>,
     /// The index of the state that was applied last.
     applied: Arc<AtomicU64>,
-    /// Changes that this server, while it leads, is making.
+    /// Writes that are under way on this server as the leader.
     writing: AtomicI64,
-    /// Reasons for which this server leads no more as soon as another takes over: nothing new is written here.
+    /// How many attempts to hand over are under way. Above 0, this server accepts no new writes although it leads.
     leaving: AtomicI64,
     /// This server is stopping.
     stopping: AtomicBool,
     /// The leader has reported that this server was removed from the cluster: removed servers are not informed otherwise.
     removed: Mutex<Option<status::Removal>>,
-    /// How the others are.
+    /// The latest status reports of the others.
     pulses: successor::ServerPulses,
     /// The age of the leader's contact with a majority.
     leaders_majority: LeadersMajority,
     fresh: linearizable::ReadRounds,
-    /// What other servers have under way with the agents of this one.
+    /// Requests of other servers to agents that are connected to this one.
     agent_service: AgentService,
     agents: Arc<Registry>,
     keyring: Arc<Keyring>,
@@ -109,7 +108,7 @@ impl Cluster {
     ) -> Self {
         let cluster = Self {
             replication,
-            begun: Instant::now(),
+            started_at: Instant::now(),
             engine: OnceLock::new(),
             published,
             applied,
@@ -144,13 +143,13 @@ impl Cluster {
         self.replication.is_leader() && !self.is_leaving()
     }
 
-    /// Whether there is nobody else: then nobody else can lead either.
+    /// Whether this is the only server of its cluster: then no other can lead.
     fn is_alone(&self) -> bool {
         self.replication.is_alone()
     }
 
-    /// Who leads, and where it listens to other servers; none when that is this server, or nobody is known to, or the one
-    /// that is says that it hears no majority: whatever it was asked would wait.
+    /// The leader and its address for other servers. None when this server leads, or no leader is known, or the leader reports that
+    /// it has no contact with a majority: a request to it would wait.
     fn other_leader(&self) -> Option<(u64, PeerAddress)> {
         let leader = self.replication.leader().filter(|leader| *leader != self.replication.server_id())?;
         if self.is_leader_cut_off() {

@@ -32,7 +32,7 @@ struct SilenceReport {
     refusal: Option<String>,
 }
 
-/// What is to be logged.
+/// What is to be logged of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReachabilityChange {
     NotReached,
@@ -40,7 +40,7 @@ enum ReachabilityChange {
 }
 
 impl Reachability {
-    /// Looks at how all others are.
+    /// Checks all other servers.
     pub fn check(&mut self, cluster: &Cluster) {
         let members = cluster.replication.members();
         self.0.retain(|id, _| members.find(*id).is_some());
@@ -98,10 +98,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_change_is_told_once() {
-        let (mut reached, begun) = (Reachability::default(), Instant::now());
-        let mut note =
-            |is_reachable, seconds| reached.note(7, is_reachable, None, begun + Duration::from_secs(seconds));
+    fn each_change_is_logged_once() {
+        let (mut reached, started_at) = (Reachability::default(), Instant::now());
+        let mut note = |is_reachable, seconds| {
+            reached.note(7, is_reachable, None, started_at + Duration::from_secs(seconds))
+        };
         assert_eq!([note(true, 0), note(false, 1), note(false, 3)], [None; 3], "it may be a moment");
         assert_eq!(
             [note(false, 4), note(false, 5), note(false, 60)],
@@ -112,10 +113,10 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_gone_and_refuses_is_told_of_again() {
-        let (mut reached, begun) = (Reachability::default(), Instant::now());
+    fn an_unreachable_server_that_begins_to_refuse_is_logged_again() {
+        let (mut reached, started_at) = (Reachability::default(), Instant::now());
         let mut note = |refusal: Option<&str>, seconds| {
-            reached.note(7, false, refusal.map(str::to_owned), begun + Duration::from_secs(seconds))
+            reached.note(7, false, refusal.map(str::to_owned), started_at + Duration::from_secs(seconds))
         };
         let not_reached = Some(ReachabilityChange::NotReached);
         assert_eq!([note(None, 0), note(None, 3)], [None, not_reached], "nobody answers there");

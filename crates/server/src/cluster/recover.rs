@@ -40,14 +40,14 @@ pub async fn recover(
     agree: impl FnOnce(&Recovery) -> Result<(), String> + Send,
 ) -> Result<Recovery, StartError> {
     let secure = tls.map(Secure::load_as_certified).transpose()?;
-    let agree = |recovery: &Recovery| -> BoxFuture<'_, Result<(), String>> {
-        let (agreed, recovery) = (agree(recovery), recovery.clone());
+    let check = |recovery: &Recovery| -> BoxFuture<'_, Result<(), String>> {
+        let (consent, recovery) = (agree(recovery), recovery.clone());
         Box::pin(async move {
-            agreed?;
+            consent?;
             if without { Ok(()) } else { nobody_runs(&recovery, secure).await }
         })
     };
-    Ok(berth_replication::recover_alone(&data_dir.join("server"), "berth", Box::new(agree)).await?)
+    Ok(berth_replication::recover_alone(&data_dir.join("server"), "berth", Box::new(check)).await?)
 }
 
 /// Whether none of the others answers any more.

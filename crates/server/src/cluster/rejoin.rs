@@ -27,25 +27,25 @@ pub fn rejoin(data_dir: &Path, addresses: &[String]) -> Result<Option<PathBuf>, 
         .mode(0o700)
         .create(data_dir)
         .map_err(|error| failed("make", data_dir, &error))?;
-    let held = if server.exists() {
-        let held = RealDisk.hold(&server).map_err(|error| failed("hold", &server, &error))?;
+    let lock = if server.exists() {
+        let lock = RealDisk.hold(&server).map_err(|error| failed("hold", &server, &error))?;
         let in_use = |_| format!("{} is in use: stop the server first", server.display());
-        Some(held.map_err(in_use)?)
+        Some(lock.map_err(in_use)?)
     } else {
         None
     };
-    // Before anything is moved, so that whatever comes next no start founds a cluster.
+    // Before anything is moved: whatever fails from here on, the next start must not found a cluster.
     write(data_dir, addresses).map_err(|error| failed("write", &data_dir.join(FILE), &error))?;
-    if held.is_none() {
+    if lock.is_none() {
         return Ok(None);
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let aside = data_dir.join(format!("server.aside-{}", now.as_millis()));
-    let moved = fs::rename(&server, &aside).and_then(|()| File::open(data_dir)?.sync_all());
-    moved.map_err(|error| failed("set aside", &server, &error)).map(|()| Some(aside))
+    let renamed = fs::rename(&server, &aside).and_then(|()| File::open(data_dir)?.sync_all());
+    renamed.map_err(|error| failed("set aside", &server, &error)).map(|()| Some(aside))
 }
 
-/// Whom a server is to join because of [`rejoin`]; none when nobody has asked for it.
+/// The addresses that a server is to join because of [`rejoin`]; none without such a request.
 ///
 /// # Errors
 /// When that cannot be read.

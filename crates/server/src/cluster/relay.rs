@@ -25,7 +25,7 @@ use super::Cluster;
 
 /// Bytes that wait for one server, beyond which its controller keeps the rest, as differences.
 const OUTGOING_BYTES_MAX: usize = 2 << 20;
-/// Bytes of received messages that are not dealt with yet. Ends with what one frame may hold, and some more.
+/// Bytes of received messages that are not handled yet, of all servers; more than one frame may hold.
 const INCOMING_BYTES_MAX: usize = 64 << 20;
 
 /// A message of fewer bytes is encoded where it is sent.
@@ -81,7 +81,7 @@ struct QueueDepth {
 }
 
 impl PeerQueue {
-    /// What waited when it ended is gone: the next message makes another way.
+    /// A queue whose task has ended takes messages too: the next one replaces it.
     fn has_room(&self) -> bool {
         self.messages.is_closed() || self.waiting.has_room()
     }
@@ -94,19 +94,20 @@ impl QueueDepth {
             return true;
         }
         self.is_awaited.store(true, Ordering::SeqCst);
-        // It may have gone before anybody knew that it is waited for.
+        // Checked again after the flag is set: the queue may have been emptied in between, and nobody would wake the controller.
         is_below()
     }
 
-    /// So many bytes wait no more; whether to inform those who found the queue full. Not for each message, once half is gone.
+    /// So many bytes have left the queue. Returns whether to wake the controller that found it full: only once it is half empty, not for
+    /// each message.
     fn less(&self, bytes: usize) -> bool {
-        let left = self.bytes.fetch_sub(bytes, Ordering::SeqCst) - bytes;
-        left < OUTGOING_BYTES_MAX / 2 && self.is_awaited.swap(false, Ordering::SeqCst)
+        let remaining = self.bytes.fetch_sub(bytes, Ordering::SeqCst) - bytes;
+        remaining < OUTGOING_BYTES_MAX / 2 && self.is_awaited.swap(false, Ordering::SeqCst)
     }
 }
 
 impl Relay {
-    /// Of a server whose log is not open yet. To be called within a runtime.
+    /// A relay that drops all messages until [`Self::begin`]. To be called within a runtime.
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             cluster: OnceLock::new(),
@@ -116,7 +117,7 @@ impl Relay {
         })
     }
 
-    /// From now on there are others.
+    /// Messages are sent and received from now on.
     pub fn begin(&self, cluster: Arc<dyn PeerTransport>) {
         self.cluster.set(cluster).ok();
     }

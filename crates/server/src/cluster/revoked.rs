@@ -17,13 +17,13 @@ use crate::{PANICKED, agents::Registry, net::Secure, shared::State};
 
 /// In the data directory.
 const FILE: &str = "revoked-servers.json";
-/// Time between two looks.
+/// Time between two checks of the state.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// After the file could not be written, time until that is tried again.
-const AGAIN: Duration = Duration::from_secs(5);
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// Those that are known before there is a state.
+/// The revoked servers as of the last run, to be used before there is a state.
 ///
 /// # Errors
 /// When the file cannot be read or understood, with what helps.
@@ -45,7 +45,7 @@ pub(crate) fn load(data_dir: &Path) -> Result<RevokedServers, String> {
     Ok(revoked)
 }
 
-/// Follows the state until `stop` says so.
+/// Takes revocations over from the state, stores them in the file and sends them to agents, until `stop` says so.
 pub(crate) async fn follow(
     state: State,
     secure: Arc<Secure>,
@@ -67,7 +67,7 @@ pub(crate) async fn follow(
                 Ok(()) => stored = all,
                 Err(error) => {
                     tracing::error!(%error, "write which servers were revoked: it is tried again");
-                    write_from = Instant::now() + AGAIN;
+                    write_from = Instant::now() + RETRY_AFTER;
                 }
             }
         }
@@ -79,7 +79,7 @@ pub(crate) async fn follow(
     }
 }
 
-/// Names, and seconds since 1970: certificates know no less.
+/// Names, and seconds since 1970: the resolution of times in certificates.
 fn of(joins: &Joins) -> impl Iterator<Item = (String, u64)> {
     joins.revoked_servers().map(|revoked| (revoked.name, revoked.at.0 / NANOS_PER_SEC))
 }
@@ -87,8 +87,8 @@ fn of(joins: &Joins) -> impl Iterator<Item = (String, u64)> {
 async fn store(data_dir: &Path, all: &BTreeMap<String, u64>) -> Result<(), String> {
     let path = data_dir.join(FILE);
     let text = serde_json::to_string(all).map_err(|error| error.to_string())?;
-    let written = tokio::task::spawn_blocking(move || replace_file(&path, &text)).await;
-    written.map_err(|_| PANICKED.to_owned())?.map_err(|error| error.to_string())
+    let outcome = tokio::task::spawn_blocking(move || replace_file(&path, &text)).await;
+    outcome.map_err(|_| PANICKED.to_owned())?.map_err(|error| error.to_string())
 }
 
 /// Whether this server's own certificate was revoked.
@@ -98,13 +98,13 @@ struct OwnCertificate {
 }
 
 impl OwnCertificate {
-    /// Says so once, and once that it has another.
+    /// Logs that the certificate is revoked, once, and that it was replaced, once.
     fn check(&mut self, secure: &Secure) {
-        let revoked = secure.revoked().check(&secure.own(), Some(&self.name)).is_err();
-        if std::mem::replace(&mut self.reported, revoked) == revoked {
+        let is_revoked = secure.revoked().check(&secure.own(), Some(&self.name)).is_err();
+        if std::mem::replace(&mut self.reported, is_revoked) == is_revoked {
             return;
         }
-        if revoked {
+        if is_revoked {
             tracing::error!(
                 name = self.name,
                 "the certificate of this server was revoked: no other server and no agent that knows of it speaks with it; make it a \

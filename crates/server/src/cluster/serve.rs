@@ -21,7 +21,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Nothing is answered yet.
+    /// Requests are refused until [`Self::begin`].
     pub fn new(relay: Arc<Relay>) -> Self {
         Self { cluster: OnceLock::new(), founding: OnceLock::new(), relay }
     }
@@ -80,8 +80,8 @@ async fn answer(
             if !cluster.leads() {
                 return Ok(cluster.not_leader());
             }
-            let written = cluster.write_here(commands).await;
-            if cluster.is_passing(&written) { cluster.not_leader() } else { written.into() }
+            let outcome = cluster.write_here(commands).await;
+            if cluster.is_passing(&outcome) { cluster.not_leader() } else { outcome.into() }
         }
         PeerRequest::ReadPosition => cluster.position().await,
         PeerRequest::Change(change) if cluster.replication.is_leader() => cluster.change_here(change).await,
@@ -109,8 +109,8 @@ async fn answer(
 }
 
 impl Cluster {
-    /// Whether a server is of this cluster: what the leader says of it. Another server says so of one that was removed and of no
-    /// other, since the leader may be one that the removed server has never heard of.
+    /// Whether a server is a member of this cluster. Only the leader can tell; another server reports removed ones alone, so that a
+    /// removed server learns of it even if it has never heard of the current leader.
     fn knows_as_member(&self, server: u64) -> Option<bool> {
         if self.leads() {
             return Some(self.replication.peer(server).is_some());
@@ -118,7 +118,7 @@ impl Cluster {
         self.replication.was_removed(server).then_some(false)
     }
 
-    /// Where a read has to be.
+    /// The position in the log that a linearizable read has to wait for.
     async fn position(&self) -> PeerAnswer {
         match self.replication.read_position().await {
             Ok(position) => PeerAnswer::Position(position, Some(self.published.borrow().0)),

@@ -1,4 +1,4 @@
-//! The status of the servers as this one knows it.
+//! The status of the servers, as far as this one knows it.
 
 use std::{
     sync::{PoisonError, atomic::Ordering},
@@ -34,13 +34,19 @@ impl Cluster {
             .is_some_and(|leader| self.replication.peers().silence(leader).is_some_and(|ago| ago < ALIVE_MAX))
     }
 
-    /// What another server that leads said of its contact with a majority; none when nobody is known to lead.
+    /// The contact of the known leader with a majority, as it reported it; none when no leader is known.
     fn leaders_majority(&self) -> Option<MajorityContact> {
         let leader = self.replication.leader()?;
-        Some(self.leaders_majority.of(leader, self.replication.term(), self.begun.elapsed(), self.progress()))
+        Some(self.leaders_majority.of(
+            leader,
+            self.replication.term(),
+            self.started_at.elapsed(),
+            self.progress(),
+        ))
     }
 
-    /// How far this server has come with the log, and its readers with it.
+    /// How much of the log this server has applied, and how much of that its readers see. The order of the reads matters: see
+    /// [`OwnProgress`].
     pub(super) fn progress(&self) -> OwnProgress {
         let log_index = self.replication.last_applied_log().unwrap_or_default();
         let applied = Index(self.applied.load(Ordering::Acquire));
@@ -60,18 +66,19 @@ impl Cluster {
         self.replication.is_leader().then_some(ms)
     }
 
-    /// Whether this server was taken out of its cluster, as the leader says.
+    /// Whether this server was removed from its cluster, as the leader reports.
     pub(super) fn is_removed(&self) -> bool {
         self.removed.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Another server says whether this one is of the cluster. That is logged at once, whatever was logged before.
+    /// Another server reports whether this one is a member of the cluster. A change is logged at once.
     pub(super) fn set_removed(&self, removed: bool) {
-        let mut known = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_removed = known.is_some();
-        *known = removed
-            .then(|| known.unwrap_or_else(|| Removal { at: Instant::now(), age: self.age_as_a_follower() }));
-        drop(known);
+        let mut removal = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_removed = removal.is_some();
+        *removal = removed.then(|| {
+            removal.unwrap_or_else(|| Removal { at: Instant::now(), age: self.age_as_a_follower() })
+        });
+        drop(removal);
         match (was_removed, removed) {
             (false, true) => tracing::error!("{REMOVED}"),
             (true, false) => tracing::warn!("this server is a member of its cluster again"),
@@ -149,7 +156,7 @@ impl Cluster {
                 mean_sync: pulse.mean_sync_us.map(Duration::from_micros),
                 disk_full: pulse.disk_full == Some(true),
                 removed: is_own && self.is_removed(),
-                lacks_key: pulse.keks.is_some_and(|held| self.keyring.is_missed_by(&held)),
+                lacks_key: pulse.keks.is_some_and(|keks| self.keyring.is_missed_by(&keks)),
             }
         };
         let leader = self.replication.leader().filter(|_| self.has_leader());
@@ -190,7 +197,7 @@ impl Cluster {
             );
         }
         if voters.iter().all(|server| server.id != servers.own) {
-            // It never goes on alone: what it has may be behind, and its certificate may have been revoked.
+            // `recover` is not suggested to a server without a vote: its log may be behind, and its certificate may be revoked.
             return format!(
                 "no leader: this server has no vote, and none of those that have one is heard to lead ({}): look there whether they \
                  have a leader, and whether they still take this server for one of them (`berth server members`)",
@@ -220,8 +227,8 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// Why so many of the voters do not accept this server that the rest of them, lost or not, are no majority: nothing is won by
-    /// a start of those. None where others are missing.
+    /// Why voters do not accept this server, if so many refuse it that the others are no majority: starting those again would not help.
+    /// None where a majority could be reached without the ones that refuse.
     fn refused_by(&self, voters: &[&ServerStatus]) -> Option<String> {
         if self.replication.peers().outgrown().is_some() {
             return None;
@@ -234,7 +241,7 @@ impl Cluster {
     }
 }
 
-/// That a server learned that it is not of its cluster any more.
+/// Since when this server knows that it was removed from its cluster.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Removal {
     at: Instant,
@@ -243,13 +250,13 @@ pub(super) struct Removal {
 }
 
 impl Removal {
-    /// How old its state is at most, which nobody makes fresher any more.
+    /// How old its state is at most by then; nothing makes it fresher any more.
     fn age_by(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.at).saturating_add(self.age)
     }
 }
 
-/// How fresh the state of a server is that leads, as far as it knows, and heard a majority so long ago.
+/// How fresh the state of a leader is that was in contact with a majority so long ago; none for never.
 fn contact_of_leader(majority: Option<Duration>) -> Contact {
     match majority {
         Some(ago) if ago < MAJORITY_MAX => Contact { known_leader: true, last_contact: Duration::ZERO },

@@ -14,10 +14,10 @@ use super::{Cluster, wire::ServerPulse};
 
 /// Status reports older than this are discarded.
 const PULSE_MAX: Duration = Duration::from_secs(4);
-/// Servers of which it is remembered that they are stopping.
+/// Stopping servers that are remembered.
 const STOPPING_MAX: usize = 256;
 /// A successor must have been in contact within this time.
-const HEARD_MAX: Duration = Duration::from_secs(2);
+const CONTACT_MAX: Duration = Duration::from_secs(2);
 
 /// The latest status reports of other servers.
 #[derive(Default)]
@@ -26,7 +26,7 @@ pub(super) struct ServerPulses(Mutex<PulseState>);
 #[derive(Default)]
 struct PulseState {
     pulses: BTreeMap<u64, (Instant, ServerPulse)>,
-    /// Those that are stopping, or have stopped, since when; none that was asked after that and goes on.
+    /// Servers that announced that they are stopping, and when. One that answers a later question otherwise is removed.
     stopping: BTreeMap<u64, Instant>,
 }
 
@@ -69,7 +69,7 @@ impl ServerPulses {
 }
 
 impl Cluster {
-    /// How this server is.
+    /// The status report of this server.
     pub(super) fn pulse(&self) -> ServerPulse {
         let (slow, mean) = (self.replication.slow_sync(), self.replication.mean_sync());
         ServerPulse {
@@ -80,7 +80,7 @@ impl Cluster {
             disk_full: self.replication.check_disk_space().is_err().then_some(true),
             mean_sync_us: mean.map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX)),
             knows_you: None,
-            keks: Some(self.keyring.held()),
+            keks: Some(self.keyring.kek_ids()),
             majority_ms: self.majority_ms(),
             leads: Some(self.replication.is_leader()),
             stopping: self.stopping.load(Ordering::Acquire).then_some(true),
@@ -92,25 +92,25 @@ impl Cluster {
         self.pulses.of(server).is_some_and(|pulse| pulse.has_good_disk())
     }
 
-    /// Who takes over best, none of those that are stopping; for the leader.
+    /// The voter that is best suited to take over, of those that are not stopping; for the leader.
     pub(super) fn successor(&self) -> Option<u64> {
         let (own, progress) = (self.replication.server_id(), self.replication.progress());
-        let come = |id: u64| progress.get(&id).copied().unwrap_or_default();
+        let progress_of = |id: u64| progress.get(&id).copied().unwrap_or_default();
         let members = self.replication.members();
         let others = members.voters().map(|member| member.id).filter(|id| *id != own);
         let others = others.filter(|id| !self.pulses.is_stopping(*id));
         others.max_by_key(|id| {
-            let in_contact = self.silence(*id).is_some_and(|silence| silence < HEARD_MAX);
+            let in_contact = self.silence(*id).is_some_and(|silence| silence < CONTACT_MAX);
             (
                 in_contact,
                 self.has_good_disk(*id),
-                come(*id).log_index,
-                std::cmp::Reverse(come(*id).last_contact),
+                progress_of(*id).log_index,
+                std::cmp::Reverse(progress_of(*id).last_contact),
             )
         })
     }
 
-    /// Who takes over from a leader whose disk is slow or full: nobody, unless its own disk is well.
+    /// The successor of a leader whose disk is slow or full; none if the disk of the best one is no better.
     pub(super) fn successor_with_a_good_disk(&self) -> Option<u64> {
         self.successor().filter(|id| self.has_good_disk(*id))
     }

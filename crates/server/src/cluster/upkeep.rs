@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use berth_controller::{EntryVersions, ServerId};
 use berth_replication::peer::PeerAddress;
-use tokio::sync::watch;
+use tokio::{sync::watch, task::JoinSet};
 
 use super::{
     Cluster,
@@ -15,9 +15,9 @@ use super::{
     wire::{PeerAnswer, PeerRequest, ServerPulse},
 };
 
-/// Time between two looks.
+/// Time between two rounds.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Time between two questions whether another is there.
+/// Time between two pings of the other servers. The leader is pinged every round.
 const PING: Duration = Duration::from_secs(1);
 /// After so long without a leader, that is logged.
 const LEADERLESS_MAX: Duration = Duration::from_secs(3);
@@ -25,44 +25,54 @@ const LEADERLESS_MAX: Duration = Duration::from_secs(3);
 /// After so long as a learner, it is logged why a server does not vote.
 const LEARNER_MAX: Duration = Duration::from_secs(10);
 
-/// Looks after the others until `stop` says so.
+/// Runs until `stop` says so.
 pub(crate) async fn maintain(cluster: Arc<Cluster>, mut stop: watch::Receiver<bool>) {
     let (mut leaderless, mut unfit_disk) = (Leaderless::default(), UnfitDisk::default());
-    let mut pinged = tokio::time::Instant::now();
-    let (mut versions, mut reached) = (EntryVersions::default(), Reachability::default());
+    let mut last_ping = tokio::time::Instant::now();
+    let (mut versions, mut reachability) = (EntryVersions::default(), Reachability::default());
     let (mut majority_heard, mut learners) = (true, Learners::default());
+    let mut promotion = JoinSet::new();
     loop {
         tokio::select! {
             () = tokio::time::sleep(POLL_INTERVAL) => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
         leaderless.check(&cluster);
-        reached.check(&cluster);
+        reachability.check(&cluster);
         cluster.send_members_to_peers();
         cluster.send_servers_to_agents();
         cluster.report_versions(&mut versions);
         cluster.report_majority(&mut majority_heard);
         unfit_disk.check(&cluster).await;
-        if pinged.elapsed() >= PING {
-            pinged = tokio::time::Instant::now();
+        if last_ping.elapsed() >= PING {
+            last_ping = tokio::time::Instant::now();
             cluster.ping_others();
         } else {
             cluster.ping_leader();
         }
         learners.check(&cluster);
-        if cluster.leads()
+        while promotion.try_join_next().is_some() {}
+        if promotion.is_empty()
+            && cluster.leads()
             && let Some(id) = cluster.next_voter()
-            && let Err(error) = cluster.promote(id).await
         {
-            // Most often another change has come first: it is tried again.
-            tracing::debug!(server = id, %error, "let a server vote");
+            // On a task of its own: should the majority be lost meanwhile, a change takes many seconds to fail, in which the others are
+            // still to be pinged, and the controller is to be told of that loss.
+            promotion.spawn(promote(cluster.clone(), id));
         }
     }
 }
 
+async fn promote(cluster: Arc<Cluster>, id: u64) {
+    if let Err(error) = cluster.promote(id).await {
+        // Most often another change has come first: it is tried again.
+        tracing::debug!(server = id, %error, "let a server vote");
+    }
+}
+
 impl Cluster {
-    /// Asks all others how they are: followers say nothing to each other by themselves, and yet each has to know how many
-    /// are left, and who could lead.
+    /// Asks all others for their status: followers do not talk to each other otherwise, and each has to know how many servers are
+    /// reachable, and which could lead.
     fn ping_others(self: &Arc<Self>) {
         let members = self.replication.members().all.into_iter();
         for member in members.filter(|member| member.id != self.replication.server_id()) {
@@ -70,7 +80,8 @@ impl Cluster {
         }
     }
 
-    /// Asks the leader, oftener than the others: what this server shows is as fresh as that one's word of a majority.
+    /// Asks the leader, more often than the others: this server's state counts as fresh only as of the leader's last report of its
+    /// contact with a majority.
     fn ping_leader(self: &Arc<Self>) {
         let leader = self.replication.leader().filter(|leader| *leader != self.replication.server_id());
         let peer = leader.and_then(|leader| Some((leader, self.replication.peer(leader)?)));
@@ -79,10 +90,10 @@ impl Cluster {
         }
     }
 
-    /// Asks another server how it is. That it answers is remembered with the connection.
+    /// Asks another server for its status. The connection remembers when it answered.
     fn ping(self: &Arc<Self>, to: (u64, PeerAddress)) {
         let cluster = self.clone();
-        let asked_at = self.begun.elapsed();
+        let asked_at = self.started_at.elapsed();
         tokio::spawn(async move {
             if let Ok(PeerAnswer::Here(pulse)) = cluster.ask_for(&to, &PeerRequest::Ping, PING).await {
                 cluster.note_removal(&pulse);
@@ -98,19 +109,20 @@ impl Cluster {
                         engine.leader_answered(term, ServerId(to.0));
                     }
                 }
-                cluster.pulses.set(to.0, cluster.begun + asked_at, pulse);
+                cluster.pulses.set(to.0, cluster.started_at + asked_at, pulse);
             }
         });
     }
 
-    /// Notes what another server says of this one's part in the cluster. One that led before may not know of it yet.
+    /// Notes whether another server takes this one for a member. Reports of older terms are ignored: a former leader may not know yet
+    /// that this server was added.
     fn note_removal(&self, pulse: &ServerPulse) {
         if let Some(knows_us) = pulse.knows_you.filter(|_| pulse.term >= self.replication.term()) {
             self.set_removed(!knows_us);
         }
     }
 
-    /// Nothing is written that one of the servers could not apply.
+    /// Reports to the controller which entries all servers can apply: it writes no others.
     fn report_versions(&self, reported: &mut EntryVersions) {
         let (entries, held_by) = self.replication.entries_known();
         let now = EntryVersions { entries, held_by };
@@ -122,8 +134,9 @@ impl Cluster {
         }
     }
 
-    /// Agents of a leader that hears no majority, and of those that follow it, are heard by nobody who can tell that their
-    /// nodes live. The lack of one is repeated: who follows another leader forgets what was said of the one before.
+    /// Reports to the controller whether the leader has contact with a majority: while it has none, nobody who can tell that nodes live
+    /// hears the agents of this server. A lack of contact is reported in every round: the controller forgets it as soon as it follows
+    /// another leader.
     fn report_majority(&self, reported: &mut bool) {
         let in_contact = !self.is_cut_off() && !self.is_leader_cut_off();
         if !(in_contact && *reported)
@@ -133,23 +146,23 @@ impl Cluster {
         }
     }
 
-    /// Each member speaks for itself alone.
+    /// Updates the names that certificates of other servers are checked against: each member speaks for itself alone.
     pub(super) fn send_members_to_peers(&self) {
         let members = self.replication.members().all.into_iter();
         self.certificates.set_members(members.map(|member| (member.id, member.peer.name)));
     }
 
-    /// Agents dial another server when theirs is lost.
+    /// Updates the list of servers that agents dial when they lose theirs.
     fn send_servers_to_agents(&self) {
         let members = self.replication.members().all.into_iter();
         self.agents.set_servers(members.map(|member| member.peer.agent).filter(|a| !a.is_empty()).collect());
     }
 
-    /// Whether a server says that it has the key-encryption keys that this one could give it: what they open would be lost
-    /// with fewer servers otherwise.
+    /// Whether a server reports that it has all key-encryption keys that this one could send it. Otherwise fewer servers than a majority
+    /// could hold them, and what they open could be lost sooner than the log.
     fn has_been_given_keys(&self, id: u64) -> bool {
-        let held = || self.pulses.of(id).and_then(|pulse| pulse.keks);
-        !self.keyring.could_give_to(&[]) || held().is_some_and(|held| !self.keyring.could_give_to(&held))
+        let keks = || self.pulses.of(id).and_then(|pulse| pulse.keks);
+        !self.keyring.could_give_to(&[]) || keks().is_some_and(|keks| !self.keyring.could_give_to(&keks))
     }
 
     /// Why a server that only follows may not vote yet.
@@ -210,7 +223,7 @@ impl Leaderless {
             return;
         }
         let since = *self.since.get_or_insert_with(tokio::time::Instant::now);
-        // Of its removal a server speaks as soon as it learns of it.
+        // A removal is logged as soon as it is known, by `set_removed`.
         if !self.reported && !cluster.is_removed() && since.elapsed() > LEADERLESS_MAX {
             self.reported = true;
             tracing::error!("{}", cluster.no_leader());

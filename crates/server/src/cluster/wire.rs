@@ -19,7 +19,7 @@ use crate::shared::{Committed, ProposeError};
 /// A request of another server.
 #[derive(Debug, Clone, Encode, Decode)]
 pub(super) enum PeerRequest {
-    /// To be taken in, or to be known otherwise than before.
+    /// To be added, or to change its address or name.
     #[n(0)]
     Join(#[n(0)] JoinRequest),
     /// To write commands: an entry of the log without an index and a time. Only the leader does, and passes it on to nobody.
@@ -29,10 +29,10 @@ pub(super) enum PeerRequest {
         #[cbor(with = "minicbor::bytes")]
         Vec<u8>,
     ),
-    /// Where a read has to be that sees everything acknowledged.
+    /// The position in the log that a linearizable read has to wait for.
     #[n(2)]
     ReadPosition,
-    /// To change who is there.
+    /// To change the membership.
     #[n(3)]
     Change(#[n(0)] MembershipChange),
     /// To found a cluster together.
@@ -58,7 +58,7 @@ pub(super) enum PeerRequest {
     Stopping,
 }
 
-/// A server that is to be taken in.
+/// A server that asks to be added.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(super) struct JoinRequest {
     #[n(0)]
@@ -70,7 +70,7 @@ pub(super) struct JoinRequest {
     pub member: bool,
 }
 
-/// A change of who is there.
+/// A membership change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub(crate) enum MembershipChange {
     /// Takes a server out.
@@ -148,7 +148,7 @@ pub(super) enum PeerAnswer {
     Kek(#[n(0)] Option<KekBytes>),
 }
 
-/// How a server is, as it says itself.
+/// The status of a server, as it reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub(super) struct ServerPulse {
     /// How long a sync of its log takes, in milliseconds, when its disk is too slow to lead on.
@@ -194,7 +194,7 @@ impl ServerPulse {
     }
 }
 
-/// Why a command changed nothing: so that a server of another version still has the words.
+/// Why a command changed nothing. The text is for servers of another version, which may not know the refusal.
 #[derive(Debug, Clone, Encode, Decode)]
 pub(super) struct CommandRefusal {
     #[n(0)]
@@ -204,7 +204,7 @@ pub(super) struct CommandRefusal {
     text: String,
 }
 
-/// Commands as bytes, which an older server understands if it knows the commands.
+/// Commands as bytes. Encoded in the oldest version that has these commands, so that an older server reads them if it can.
 pub(super) fn encode_commands(commands: Vec<Command>) -> Vec<u8> {
     let version = Entry::version_for(&commands);
     Entry::new(Index::default(), Default::default(), commands).of_version(version).encode()
@@ -235,11 +235,11 @@ impl From<Result<Committed, ProposeError>> for PeerAnswer {
     fn from(proposed: Result<Committed, ProposeError>) -> Self {
         match proposed {
             Ok(Committed { index, outcomes }) => {
-                let refused = |outcome: Outcome| {
+                let refusal = |outcome: Outcome| {
                     let refusal = outcome.err()?;
                     Some(CommandRefusal { refusal: encode(&refusal), text: refusal.to_string() })
                 };
-                Self::Committed(index, outcomes.into_iter().map(refused).collect())
+                Self::Committed(index, outcomes.into_iter().map(refusal).collect())
             }
             Err(ProposeError::Busy(waiting)) => Self::Busy(waiting as u64),
             Err(ProposeError::TooLarge { bytes, max }) => Self::TooLarge(bytes as u64, max as u64),

@@ -28,13 +28,13 @@ impl Cluster {
             if self.is_removed() {
                 return Err(ProposeError::NotWritten(self.no_leader()));
             }
-            let written = if self.leads() {
-                Some(self.write_here(commands.clone()).await).filter(|written| !self.is_passing(written))
+            let outcome = if self.leads() {
+                Some(self.write_here(commands.clone()).await).filter(|outcome| !self.is_passing(outcome))
             } else {
                 self.write_there(&commands).await
             };
-            match written {
-                Some(written) => return written,
+            match outcome {
+                Some(outcome) => return outcome,
                 None if Instant::now() >= deadline => {
                     let why = self.writable().err().unwrap_or_else(|| self.no_leader());
                     return Err(ProposeError::NotWritten(why));
@@ -44,10 +44,10 @@ impl Cluster {
         }
     }
 
-    /// Whether nothing was written here, and soon will be somewhere: another leads, or this one is not yet sure that it does,
-    /// or its disk is full and another's is not.
-    pub(super) fn is_passing(&self, written: &Result<Committed, ProposeError>) -> bool {
-        match written {
+    /// Whether nothing was written and the write should be tried again: another server leads, or this one is not yet sure that it does,
+    /// or its disk is full and another server with space can take over.
+    pub(super) fn is_passing(&self, outcome: &Result<Committed, ProposeError>) -> bool {
+        match outcome {
             Err(ProposeError::NoLeader) => true,
             Err(ProposeError::NotWritten(_)) => {
                 self.replication.check_disk_space().is_ok() || self.successor_with_a_good_disk().is_some()
@@ -62,13 +62,13 @@ impl Cluster {
         let _writing = GaugeGuard::new(&self.writing);
         tokio::select! {
             biased;
-            written = engine.propose_here(commands) => written,
+            outcome = engine.propose_here(commands) => outcome,
             () = self.until_cut_off() => Err(ProposeError::Unknown(self.no_leader())),
         }
     }
 
-    /// Until this server leads and hears no majority: what it has written may be kept by the leader next, or not, and it
-    /// may not learn which for as long as it is cut off.
+    /// Completes when this server leads without contact to a majority. What it has appended may be committed by the next leader or not,
+    /// and it cannot learn which while it is cut off.
     async fn until_cut_off(&self) {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -78,7 +78,7 @@ impl Cluster {
         }
     }
 
-    /// Hands commands to the leader; none when nobody was reached who does, and nothing was done.
+    /// Forwards commands to the leader; none when no leader took them, so that nothing was done.
     async fn write_there(&self, commands: &[Command]) -> Option<Result<Committed, ProposeError>> {
         let leader = self.other_leader()?;
         let request = PeerRequest::Propose(wire::encode_commands(commands.to_vec()));
@@ -96,10 +96,10 @@ impl Cluster {
             Err(RequestError::Unknown(why)) => Err(ProposeError::Unknown(why)),
         };
         if let Ok(Committed { index, .. }) = &committed {
-            // Whoever wrote something through this server reads it here.
+            // A client that wrote through this server must be able to read that here.
             let mut published = self.published.clone();
-            let shown = published.wait_for(|(published, _)| published >= index);
-            let _ = tokio::time::timeout(LEADER_MAX, shown).await;
+            let is_published = published.wait_for(|(published, _)| published >= index);
+            let _ = tokio::time::timeout(LEADER_MAX, is_published).await;
         }
         Some(committed)
     }

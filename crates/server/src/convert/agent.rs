@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_know_what_the_scheduler_asks_of_them() {
+    fn agents_announce_all_features_that_the_scheduler_requires() {
         let requested: BTreeSet<&str> = filters::Feature::ALL.map(filters::Feature::name).into();
         assert_eq!(requested, FEATURES.iter().copied().collect());
         assert_eq!(filters::FEATURES_ATTRIBUTE, FEATURES_ATTRIBUTE);

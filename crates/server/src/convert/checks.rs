@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_tls_and_grpc_goes_to_the_agents() {
+    fn settings_of_tls_and_grpc_checks_are_sent_to_agents() {
         let kept = |pairs: &[(&str, Value)]| {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
         };

@@ -1,4 +1,4 @@
-//! Between the model and the protocol that agents speak. Nomad's API has its own conversions, in [`crate::nomad`].
+//! Conversions between the model and the agents' protocol. Nomad's API has its own, in [`crate::nomad`].
 
 pub(crate) mod agent;
 mod checks;

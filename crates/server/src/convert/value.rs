@@ -1,4 +1,4 @@
-//! Free-form values: from JSON and back.
+//! Conversions between JSON and free-form values.
 
 use berth_model::value::Value;
 use serde_json::Value as Json;

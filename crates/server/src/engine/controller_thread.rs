@@ -21,14 +21,14 @@ use crate::{clock::Clocks, cluster::Relay};
 
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(250);
-/// Time between two looks at what may be given back.
+/// Time between two attempts to return unused memory.
 const EASE_EVERY: Duration = Duration::from_secs(5);
-/// Things taken in before what comes of them is carried out.
+/// Inputs handled before the actions that follow from them are executed.
 const BATCH_MAX: usize = 4096;
 
 /// The running thread.
 pub(crate) struct ControllerThread {
-    /// Both ways stay open as long as it runs.
+    /// Kept here so that neither queue of the controller closes while it runs.
     senders: Senders,
     thread: Option<JoinHandle<()>>,
 }
@@ -45,16 +45,16 @@ pub(crate) fn start(
     let pool = PlannerPool::start(planners, &shared, &senders.inputs)?;
     let planning_max = planners.planning_max();
     let config = ControllerConfig { server, planning_max, desired_hash, seed: super::handle::random_u64() };
-    let carry_out = ActionExecutor::new(shared.clone(), pool, proposals, relay);
+    let executor = ActionExecutor::new(shared.clone(), pool, proposals, relay);
     let controller = Controller::new(config, shared.claims.clone());
     let thread = std::thread::Builder::new().name("controller".to_owned()).spawn(move || {
-        ending_with(&shared.failure, || run(receivers, controller, carry_out));
+        ending_with(&shared.failure, || run(receivers, controller, executor));
     })?;
     Ok(ControllerThread { senders, thread: Some(thread) })
 }
 
 impl ControllerThread {
-    /// Ends the thread once its pending inputs are dealt with.
+    /// Ends the thread once the inputs before this one are handled.
     pub fn stop(mut self) {
         let _ = self.senders.inputs.send(EngineInput::Stop);
         if let Some(thread) = self.thread.take() {
@@ -67,8 +67,8 @@ fn desired_hash(alloc: AllocId, revision: Option<u64>) -> u128 {
     berth_api::agent::desired_hash(&alloc.to_bytes(), revision)
 }
 
-/// Runs the controller. Nothing that it decided can be relied on once it has panicked: the server ends with the reason,
-/// and begins again from its log.
+/// Runs the controller. After a panic nothing that it has in memory can be relied on: the server ends with the reason, and the next
+/// start recovers from the log.
 fn ending_with(failure: &watch::Sender<Option<String>>, run: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
         let reason = format!("internal error: the controller panicked: {}", panic_text(&*panic));
@@ -76,7 +76,7 @@ fn ending_with(failure: &watch::Sender<Option<String>>, run: impl FnOnce()) {
     }
 }
 
-fn run(mut inputs: Receivers, mut controller: Controller, mut carry_out: ActionExecutor) {
+fn run(mut inputs: Receivers, mut controller: Controller, mut executor: ActionExecutor) {
     let clocks = Clocks::default();
     let mut actions = Vec::new();
     let mut last_tick = clocks.now().monotonic;
@@ -89,23 +89,23 @@ fn run(mut inputs: Receivers, mut controller: Controller, mut carry_out: ActionE
         for _ in 0..BATCH_MAX {
             let Some(input) = next.take() else { break };
             // What the input holds of the budget for incoming frames is given back once it has been dealt with.
-            let Some((event, _share)) = carry_out.accept(input) else { return };
+            let Some((event, _share)) = executor.accept(input) else { return };
             controller.handle(event, now, &mut actions);
             next = inputs.next();
         }
         if let Some(input) = next {
-            let Some((event, _share)) = carry_out.accept(input) else { return };
+            let Some((event, _share)) = executor.accept(input) else { return };
             controller.handle(event, now, &mut actions);
         }
         if now.monotonic.saturating_sub(last_tick) >= TICK {
             last_tick = now.monotonic;
             controller.handle(Event::Tick, now, &mut actions);
         }
-        has_more = controller.flush(&carry_out, &mut actions);
-        actions.drain(..).for_each(|action| carry_out.action(action));
+        has_more = controller.flush(&executor, &mut actions);
+        actions.drain(..).for_each(|action| executor.action(action));
         if now.monotonic.saturating_sub(last_eased) >= EASE_EVERY {
             last_eased = now.monotonic;
-            carry_out.ease();
+            executor.ease();
         }
     }
 }

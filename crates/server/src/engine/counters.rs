@@ -36,18 +36,18 @@ pub(crate) struct EngineCounters {
     /// Welcomes by the report that they requested.
     welcomes: [AtomicU64; 3],
     heartbeats: AtomicU64,
-    /// What is written of what agents report.
+    /// Checkpoints of observed state.
     pub observed_files: Arc<WriteCounters>,
-    /// From an evaluation that a planner takes to its plan.
+    /// From when a planner takes an evaluation until its plan is made.
     pub plan_time: Histogram,
-    /// From an entry that is handed to the log to its being applied.
+    /// From when an entry is handed to the log until it is applied.
     pub commit_time: Histogram,
     /// From the proposal of a change to its response.
     pub change_time: Histogram,
 }
 
 impl EngineCounters {
-    pub fn proposed(&self, entry: &Entry) {
+    pub fn on_proposed(&self, entry: &Entry) {
         add(&self.entries, 1);
         let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         for command in &entry.commands {
@@ -60,19 +60,19 @@ impl EngineCounters {
         }
     }
 
-    pub fn planned(&self, plan: &Plan, overtaken: usize) {
+    pub fn on_planned(&self, plan: &Plan, overtaken: usize) {
         add(&self.plans, 1);
         add(&self.plans_overtaken, overtaken);
         add(&self.placements_planned, plan.placements.len());
     }
 
-    pub fn judged(&self, trace: &PlanTrace) {
+    pub fn on_judged(&self, trace: &PlanTrace) {
         add(&self.plans_refused, usize::from(trace.refused > 0));
         add(&self.placements_refused, trace.refused);
     }
 
-    /// Counts what agents say.
-    pub fn happened(&self, event: &Event) {
+    /// Counts what agents report.
+    pub fn on_event(&self, event: &Event) {
         match event {
             Event::Observed { allocs, .. } => {
                 add(&self.updates, 1);
@@ -83,8 +83,8 @@ impl EngineCounters {
         }
     }
 
-    /// Counts an agent that was let in.
-    pub fn welcomed(&self, mode: WelcomeMode) {
+    /// Counts an accepted session.
+    pub fn on_welcome(&self, mode: WelcomeMode) {
         let which = match mode {
             WelcomeMode::Equal => 0,
             WelcomeMode::FromSeq(_) => 1,
@@ -223,13 +223,13 @@ mod tests {
         let trace = PlanTrace::new(&plan(), 0, [Timestamp(1), Timestamp(2)], 0);
         let counters = EngineCounters::default();
         let before = counters.metrics();
-        counters.judged(&trace);
+        counters.on_judged(&trace);
         assert_eq!(Metric::moved(&before, &counters.metrics()), [""; 0]);
-        counters.judged(&PlanTrace { refused: 3, ..trace });
+        counters.on_judged(&PlanTrace { refused: 3, ..trace });
         let refused = ["berth_plans_refused_total", "berth_placements_refused_total"];
         assert_eq!(Metric::moved(&before, &counters.metrics()), refused);
         let before = counters.metrics();
-        counters.planned(&plan(), 2);
+        counters.on_planned(&plan(), 2);
         let planned = ["berth_plans_total", "berth_plans_overtaken_total"];
         assert_eq!(Metric::moved(&before, &counters.metrics()), planned);
     }

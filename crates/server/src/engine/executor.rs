@@ -30,9 +30,10 @@ pub(crate) struct ActionExecutor {
     shared: Arc<EngineShared>,
     planners: PlannerPool,
     proposals: Proposals,
-    waiting: HashMap<RequestToken, oneshot::Sender<ProposalOutcome>>,
+    /// Where the outcomes of requests go.
+    replies: HashMap<RequestToken, oneshot::Sender<ProposalOutcome>>,
     next_token: u64,
-    /// Plans that are yet to be judged: fewer than evaluations may be handed out.
+    /// Plans that the applier has not judged yet; bounded by the number of evaluations that planners may have.
     unjudged: HashMap<Ticket, PlanTrace>,
     links: HashMap<SessionId, SessionLink>,
     specs: GroupSpecs,
@@ -61,7 +62,7 @@ impl ActionExecutor {
             shared,
             planners,
             proposals,
-            waiting: HashMap::new(),
+            replies: HashMap::new(),
             next_token: 0,
             unjudged: HashMap::new(),
             links: HashMap::new(),
@@ -71,12 +72,12 @@ impl ActionExecutor {
         }
     }
 
-    /// Keeps who is to be answered, and passes on what the controller is sent; none at the end.
+    /// Stores where a reply goes, and returns the event for the controller; none when the thread is to end.
     pub fn accept(&mut self, input: EngineInput) -> Option<(Event, BudgetShare)> {
         let event = match input {
             EngineInput::Event(event, share) => {
-                self.shared.counters.happened(&event);
-                self.operator_log.happened(&event);
+                self.shared.counters.on_event(&event);
+                self.operator_log.on_event(&event);
                 if let Event::SessionClosed(session) = &event {
                     self.close(*session);
                 }
@@ -85,7 +86,7 @@ impl ActionExecutor {
             EngineInput::Request { commands, reply } => {
                 self.next_token += 1;
                 let token = RequestToken(self.next_token);
-                self.waiting.insert(token, reply);
+                self.replies.insert(token, reply);
                 Event::Requested(Request { token, commands })
             }
             EngineInput::Planned { term, plan, ticket, trace } => {
@@ -104,29 +105,21 @@ impl ActionExecutor {
     pub fn action(&mut self, action: Action) {
         match action {
             Action::Propose { term, entry } => {
-                self.shared.counters.proposed(entry.entry());
+                self.shared.counters.on_proposed(entry.entry());
                 self.proposals.send(Proposal { term, entry });
             }
             Action::Plan(request) => self.planners.plan(request),
-            Action::Judged { ticket, committed, refused } => self.judged(ticket, committed, refused),
+            Action::Judged { ticket, committed, refused } => self.on_judged(ticket, committed, refused),
             Action::Publish { store, observed, index, logged, seen, recovery, is_anew } => {
                 let view = Arc::new(View { store, observed, index, recovery });
-                if is_anew {
-                    let first = logged.first().map(|(index, _)| *index);
-                    let first = first.into_iter().chain(seen.first().map(|(index, _)| *index)).min();
-                    self.shared.events.restart_after(Index(first.unwrap_or(index).0.saturating_sub(1)));
-                }
                 if !is_anew {
                     let changes = logged.iter().flat_map(|(_, changes)| changes);
-                    self.operator_log.changed(&view.store, changes, Instant::now());
+                    self.operator_log.on_changes(&view.store, changes, Instant::now());
                 }
-                self.publish(&view, logged, seen);
-                if is_anew {
-                    self.shared.watchers.wake_all();
-                }
+                self.publish(&view, is_anew, logged, seen);
             }
             Action::Answer(token, answer) => {
-                if let Some(reply) = self.waiting.remove(&token) {
+                if let Some(reply) = self.replies.remove(&token) {
                     let _ = reply.send(answer);
                 }
             }
@@ -143,16 +136,16 @@ impl ActionExecutor {
         }
     }
 
-    /// To be called every few seconds: gives back the memory of what nobody will ask for any more.
+    /// To be called every few seconds: returns memory of specifications that are no longer needed.
     pub fn ease(&mut self) {
         self.specs.ease();
     }
 
-    fn judged(&mut self, ticket: Ticket, committed: usize, refused: RefusedPlacements) {
+    fn on_judged(&mut self, ticket: Ticket, committed: usize, refused: RefusedPlacements) {
         let RefusedPlacements { count, nodes } = refused;
         if let Some(trace) = self.unjudged.remove(&ticket) {
             let trace = PlanTrace { committed, refused: count, refused_nodes: nodes, ..trace };
-            self.shared.counters.judged(&trace);
+            self.shared.counters.on_judged(&trace);
             self.shared.plans.insert(trace);
         }
     }
@@ -160,14 +153,22 @@ impl ActionExecutor {
     fn publish(
         &self,
         view: &Arc<View>,
+        is_anew: bool,
         logged: Vec<(Index, Vec<berth_model::event::StateChange>)>,
         seen: Vec<(Index, Vec<(berth_model::store::AllocSlot, berth_model::AllocId)>)>,
     ) {
         let shared = &self.shared;
+        // The view first: whoever is woken by anything below must find the new state.
         let before = shared.view.swap(view.clone());
-        log_held(&before.recovery, &view.recovery);
+        log_held_nodes(&before.recovery, &view.recovery);
         shared.published.send_replace((view.index, view.store.cluster().id));
         shared.claims.lock().settle(view.store.index());
+        if is_anew {
+            let indexes = logged.first().map(|(index, _)| *index).into_iter();
+            let first = indexes.chain(seen.first().map(|(index, _)| *index)).min();
+            shared.events.restart_after(Index(first.unwrap_or(view.index).0.saturating_sub(1)));
+            shared.watchers.wake_all();
+        }
         let logged = logged
             .into_iter()
             .map(|(index, changes)| (index, changes.into_iter().map(Change::Logged).collect::<Vec<_>>()));
@@ -189,25 +190,22 @@ impl ActionExecutor {
 
     fn send(&mut self, session: SessionId, message: NodeMessage) {
         let Some(link) = self.links.get(&session) else { return };
+        let is_welcome = matches!(message, NodeMessage::Welcome { .. });
         if let NodeMessage::Welcome { mode, .. } = &message {
-            self.shared.counters.welcomed(*mode);
-        }
-        if matches!(message, NodeMessage::Welcome { .. }) {
+            self.shared.counters.on_welcome(*mode);
+            // Before it is sent the list of servers, so that it also gets a change of the list that comes in between.
             self.shared.registry.insert(session, link.clone());
         }
-        let servers = if matches!(message, NodeMessage::Welcome { .. }) {
-            self.shared.registry.servers()
-        } else {
-            None
-        };
         let is_refused = matches!(message, NodeMessage::Refused { .. });
-        // Encoded here and now: a message that waits must not hold on to the state that it was made from.
+        // Encoded immediately: a queued message must not keep the state alive that it was made from.
         frames(link.number, message, &mut self.specs)
             .into_iter()
             .for_each(|frame| link.outbound.send_now(frame));
-        servers.into_iter().for_each(|servers| link.outbound.send_now(frame(link.number, servers)));
+        if is_welcome {
+            self.shared.registry.send_servers(link);
+        }
         if is_refused {
-            // It has got the reason: nothing more is said to it.
+            // The refusal was the last message of this session.
             self.close(session);
         }
     }
@@ -219,8 +217,8 @@ impl ActionExecutor {
     }
 }
 
-/// Says once that silent nodes are not declared lost, and once that none is any more.
-fn log_held(before: &NodeRecovery, now: &NodeRecovery) {
+/// Logs that silent nodes are not declared lost, once when that begins and once when it ends.
+fn log_held_nodes(before: &NodeRecovery, now: &NodeRecovery) {
     if before.held == 0 && now.held > 0 {
         let first = now.held_nodes.first().map(ToString::to_string).unwrap_or_default();
         tracing::warn!(

@@ -57,7 +57,7 @@ impl EngineHandle {
         self.of_servers.try_send(EngineInput::Event(Event::Message(from, message), share)).is_ok()
     }
 
-    /// Tells the controller that the ways to other servers take more. One with much to do looks at them anyway.
+    /// Wakes the controller because queues to other servers have room again. Where its own queue is full, it checks them anyway.
     pub fn servers_have_room(&self) {
         self.of_servers.try_send(EngineInput::event(Event::ServersCanReceive)).ok();
     }
@@ -80,7 +80,7 @@ impl EngineHandle {
     /// Proposes commands to this server's own controller.
     pub async fn propose_here(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
         let (reply, answer) = oneshot::channel();
-        // Encoded here, so that the one thread through which all changes pass need not.
+        // Encoded on this thread: all changes pass through the single thread of the controller.
         let commands = commands.into();
         match self.inputs.try_send(EngineInput::Request { commands, reply }) {
             Ok(()) => {}
@@ -105,9 +105,9 @@ impl EngineHandle {
 #[async_trait]
 impl Engine for EngineHandle {
     async fn propose(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let committed = self.cluster.write(commands).await;
-        self.shared.counters.change_time.record(begun.elapsed());
+        self.shared.counters.change_time.record(started_at.elapsed());
         committed
     }
 

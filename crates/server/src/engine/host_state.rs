@@ -1,4 +1,4 @@
-//! How planners refresh their view of the nodes: three modes, after Nova's study of 2016, with the same planner.
+//! How planners refresh their view of the nodes: three modes, as in a study of OpenStack Nova of 2016, with the same planner.
 
 use std::{
     str::FromStr,
@@ -16,7 +16,7 @@ pub enum HostState {
     /// A planner looks again after a while. Until then it knows of its own placements alone, so that others' show only
     /// when the applier refuses its plans.
     Cached,
-    /// A planner forgets all it knows before each evaluation, and reads all nodes again.
+    /// A planner discards what it knows before each evaluation, and reads all nodes again.
     Reread,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Renewal {
     /// How long a cached state is good for.
     refresh: Duration,
     renewed_at: Option<Instant>,
-    /// Where any node last came, went or became another, as far as the planner knows.
+    /// The index at which a node was last added, removed or changed, as far as the planner knows.
     nodes_index: Index,
 }
 
@@ -68,7 +68,7 @@ impl Renewal {
         Self { host_state, refresh, renewed_at: None, nodes_index: Index::default() }
     }
 
-    /// What is to be done before planning on a state in which a node last came, went or became another at `nodes_index`.
+    /// What is to be done before planning on a state in which a node was last added, removed or changed at `nodes_index`.
     pub fn decide(&mut self, nodes_index: Index, now: Instant) -> Renew {
         match self.host_state {
             HostState::Incremental => Renew::Changes,
@@ -94,10 +94,10 @@ mod tests {
 
     #[test]
     fn what_is_cached_is_good_for_a_while_unless_nodes_come_or_change() {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let mut renewal = Renewal::new(HostState::Cached, REFRESH);
         let mut decide = |node_changed_at, seconds| {
-            renewal.decide(Index(node_changed_at), begun + Duration::from_secs(seconds))
+            renewal.decide(Index(node_changed_at), started_at + Duration::from_secs(seconds))
         };
         assert_eq!(decide(5, 0), Renew::Changes, "it knows nothing yet");
         assert_eq!(decide(5, 59), Renew::Nothing);

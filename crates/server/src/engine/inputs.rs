@@ -10,24 +10,24 @@ use super::EngineInput;
 pub(crate) const INPUTS_MAX: usize = 1 << 16;
 /// Of other servers, which are few, and bounded in bytes besides.
 const OF_SERVERS_MAX: usize = 1 << 12;
-/// So many other inputs are taken between two messages of servers, if there are any: agents of this server are served as well, however
-/// much the other servers' agents say.
+/// Other inputs that are taken between two messages of servers, if there are any, so that messages of servers do not starve the agents
+/// of this one.
 const BETWEEN: u32 = 64;
 
-/// What comes in for the controller.
+/// The senders of the controller's queues.
 #[derive(Clone)]
 pub(crate) struct Senders {
     pub inputs: Sender<EngineInput>,
-    /// Messages of other servers. They overtake the rest: agents that come back all at once would otherwise make this server deaf for who
-    /// leads, and the leader for its followers, until each took the other for dead.
+    /// Messages of other servers, which overtake the rest. Behind the hellos of thousands of agents that reconnect at once, messages
+    /// between leader and followers would be so late that each takes the other for dead.
     pub of_servers: Sender<EngineInput>,
 }
 
-/// Where it comes out.
+/// The receivers of the controller's queues.
 pub(crate) struct Receivers {
     inputs: Receiver<EngineInput>,
     of_servers: Receiver<EngineInput>,
-    /// How much may still go before the next message of a server.
+    /// Other inputs that may still be taken before the next message of a server.
     between: u32,
 }
 
@@ -58,11 +58,11 @@ impl Receivers {
     }
 }
 
-/// The way to the controller.
+/// Creates the queues.
 pub(crate) fn inputs() -> (Senders, Receivers) {
-    let (inputs, received) = crossbeam_channel::bounded(INPUTS_MAX);
-    let (of_servers, received_of_servers) = crossbeam_channel::bounded(OF_SERVERS_MAX);
-    let receivers = Receivers { inputs: received, of_servers: received_of_servers, between: 0 };
+    let (inputs, inputs_receiver) = crossbeam_channel::bounded(INPUTS_MAX);
+    let (of_servers, of_servers_receiver) = crossbeam_channel::bounded(OF_SERVERS_MAX);
+    let receivers = Receivers { inputs: inputs_receiver, of_servers: of_servers_receiver, between: 0 };
     (Senders { inputs, of_servers }, receivers)
 }
 
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_servers_tell_overtakes_the_rest_and_leaves_it_its_turns() {
+    fn messages_of_servers_overtake_other_inputs_without_starving_them() {
         let (senders, mut receivers) = inputs();
         let (agents, between) = (200, u64::from(BETWEEN));
         let closed = |number| EngineInput::event(Event::SessionClosed(SessionId(number)));

@@ -13,14 +13,15 @@ use tokio::sync::watch;
 
 use super::EngineInput;
 
-/// Passes what the log applies on to the controller. While the log is being opened it only keeps the latest state.
+/// Sends applied entries and changes of the leadership to the controller. While the log is being opened, only the latest state and
+/// leader are stored: the controller starts with those.
 pub(crate) struct LogObserver {
     inputs: Sender<EngineInput>,
     failures: watch::Sender<Option<String>>,
     /// The index of the state that was applied last.
     applied: Arc<AtomicU64>,
     opening: Mutex<Option<Opening>>,
-    /// Of the last entry that was applied.
+    /// The term of the last applied entry.
     term: AtomicU64,
 }
 
@@ -33,7 +34,7 @@ struct Opening {
 }
 
 impl LogObserver {
-    /// `applied` is to follow the index of the state that was applied last.
+    /// `applied` is set to the index of each applied state.
     pub fn new(
         inputs: Sender<EngineInput>,
         failures: watch::Sender<Option<String>>,

@@ -1,6 +1,6 @@
 //! The engine: the threads that carry out what the controller decides.
 //!
-//! One thread runs the controller, some run planners, the log writes on its own tasks. They speak through bounded
+//! One thread runs the controller, some run planners, the log writes on its own tasks. They communicate through bounded
 //! channels, and share only the claims of planners and the view that readers see.
 
 mod controller_thread;

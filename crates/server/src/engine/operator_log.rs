@@ -11,11 +11,11 @@ use berth_model::{
 };
 use tracing::Level;
 
-/// Lines of one second: a load of thousands of jobs is not written to a log that somebody is to read.
+/// Lines logged in one second: thousands of registered jobs would make the log unreadable.
 const LINES_A_SECOND: u32 = 20;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Says what has changed.
+/// Writes the log records.
 #[derive(Debug, Default)]
 pub(super) struct OperatorLog {
     leads: bool,
@@ -40,7 +40,7 @@ enum LineAllowance {
 
 impl OperatorLog {
     /// Follows the leadership.
-    pub fn happened(&mut self, event: &Event) {
+    pub fn on_event(&mut self, event: &Event) {
         match event {
             Event::LeadershipGained { .. } => self.leads = true,
             Event::LeadershipLost | Event::Follows { .. } => self.leads = false,
@@ -48,8 +48,8 @@ impl OperatorLog {
         }
     }
 
-    /// Says what of these changes operators look for.
-    pub fn changed<'c>(
+    /// Logs those changes that operators look for.
+    pub fn on_changes<'c>(
         &mut self,
         store: &Store,
         changes: impl IntoIterator<Item = &'c Logged>,
@@ -132,13 +132,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_has_so_many_lines_and_one_that_says_so() {
-        let (mut budget, begun) = (LineLimit::default(), Instant::now());
-        let first: Vec<LineAllowance> = (0..LINES_A_SECOND + 3).map(|_| budget.take(begun)).collect();
+    fn lines_beyond_the_limit_of_a_second_are_replaced_by_one_notice() {
+        let (mut budget, started_at) = (LineLimit::default(), Instant::now());
+        let first: Vec<LineAllowance> = (0..LINES_A_SECOND + 3).map(|_| budget.take(started_at)).collect();
         let (enough, rest) = first.split_at(LINES_A_SECOND as usize);
         assert!(enough.iter().all(|room| *room == LineAllowance::Enough));
         assert_eq!(rest, [LineAllowance::Over, LineAllowance::None, LineAllowance::None]);
-        assert_eq!(budget.take(begun + Duration::from_millis(999)), LineAllowance::None);
-        assert_eq!(budget.take(begun + SECOND), LineAllowance::Enough);
+        assert_eq!(budget.take(started_at + Duration::from_millis(999)), LineAllowance::None);
+        assert_eq!(budget.take(started_at + SECOND), LineAllowance::Enough);
     }
 }

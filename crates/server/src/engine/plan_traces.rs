@@ -11,7 +11,7 @@ use crate::shared::PlanTrace;
 
 /// Plans kept; the oldest goes first.
 const KEPT_MAX: usize = 1 << 15;
-/// Plans that share their memory.
+/// Plans of one chunk.
 const CHUNK_PLANS: usize = 512;
 
 /// The latest plans, in the order in which the applier judged them.
@@ -22,12 +22,12 @@ pub(crate) struct PlanTraces(Mutex<TraceChunks>);
 struct TraceChunks {
     /// Oldest first; all but the last are full.
     chunks: VecDeque<TraceChunk>,
-    /// Of the oldest chunk, so many are kept no longer.
+    /// So many traces at the front of the oldest chunk are no longer shown.
     skipped: usize,
 }
 
-/// Some plans, apart from what they are about: each would hold on to the name of a job long after the job is gone, and each of
-/// these few bytes would keep a page of memory from being used otherwise.
+/// Some traces, with names and nodes packed into shared buffers: separate allocations of a few bytes, which live long after their job
+/// is gone, would keep whole pages of memory in use.
 #[derive(Debug)]
 struct TraceChunk {
     plans: Vec<PackedTrace>,
@@ -78,8 +78,8 @@ impl TraceChunks {
             }
         }
         let last = self.chunks.back().map_or(0, |chunk| chunk.plans.len());
-        let held = (self.chunks.len() - 1) * CHUNK_PLANS + last;
-        self.skipped = held.saturating_sub(KEPT_MAX);
+        let count = (self.chunks.len() - 1) * CHUNK_PLANS + last;
+        self.skipped = count.saturating_sub(KEPT_MAX);
         if self.skipped == CHUNK_PLANS {
             self.chunks.pop_front();
             self.skipped = 0;

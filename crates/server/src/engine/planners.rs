@@ -21,10 +21,10 @@ use crate::{
     shared::{PlanTrace, View},
 };
 
-/// Evaluations handed to each planner: while it plans one, others wait for it, so that it need not.
+/// Evaluations queued for each planner, so that it finds the next one when it has planned one.
 const PLANNING_PER_THREAD: usize = 64;
 
-/// How often a planner makes a plan again because others have claimed what it takes.
+/// How often a planner repeats a plan after a conflict with the claims of others.
 const OVERTAKEN_MAX: usize = 3;
 
 /// How many planners there are, and how they work.
@@ -59,7 +59,7 @@ type PlanFn = fn(&mut Planner, &Store, &Eval, Timestamp, u64) -> Plan;
 
 /// The running threads; they end when the pool is dropped.
 pub(crate) struct PlannerPool {
-    /// One for each planner; where they share one, so many ways into it.
+    /// One for each planner. Where planners share one queue, clones of its sender.
     queues: Vec<Sender<PlanRequest>>,
     next: usize,
 }
@@ -74,7 +74,7 @@ impl PlannerPool {
         let mut queues = Vec::new();
         for number in 0..config.threads() {
             let own = || crossbeam_channel::bounded(config.planning_max());
-            let (evals, todo) = if config.host_state.is_shared() { all.clone() } else { own() };
+            let (evals, requests) = if config.host_state.is_shared() { all.clone() } else { own() };
             queues.push(evals);
             let renewal = Renewal::new(config.host_state, config.host_state_refresh);
             let thread = PlannerThread {
@@ -89,7 +89,7 @@ impl PlannerPool {
             let inputs = inputs.clone();
             std::thread::Builder::new()
                 .name(format!("planner-{number}"))
-                .spawn(move || thread.run(&inputs, &todo))?;
+                .spawn(move || thread.run(&inputs, &requests))?;
         }
         Ok(Self { queues, next: 0 })
     }
@@ -101,19 +101,19 @@ impl PlannerPool {
     }
 }
 
-/// What a plan takes until the plan is handed over; taken back with it otherwise, even by a panic.
-struct ClaimedByPlanner {
+/// The claims of a plan. Dropped before they are handed over with the plan, they are released, even by a panic.
+struct PlannerClaim {
     ledger: Ledger,
     ticket: Option<Ticket>,
 }
 
-impl ClaimedByPlanner {
+impl PlannerClaim {
     fn hand_over(mut self) -> Ticket {
         self.ticket.take().expect("it is set when the claims are added")
     }
 }
 
-impl Drop for ClaimedByPlanner {
+impl Drop for PlannerClaim {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             self.ledger.lock().release(ticket);
@@ -133,12 +133,12 @@ struct PlannerThread {
 }
 
 impl PlannerThread {
-    fn run(mut self, inputs: &Sender<EngineInput>, todo: &Receiver<PlanRequest>) {
-        while let Ok(request) = todo.recv() {
+    fn run(mut self, inputs: &Sender<EngineInput>, requests: &Receiver<PlanRequest>) {
+        while let Ok(request) = requests.recv() {
             let (term, eval) = (request.term, &request.eval);
-            // A planner that panics knows nothing reliable any more, and its evaluation would make the next one panic.
-            let answered = catch_unwind(AssertUnwindSafe(|| self.answer(&request)));
-            let input = answered.unwrap_or_else(|panic| {
+            // After a panic the state of the planner cannot be relied on. The evaluation fails: it would make the next planner panic.
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.answer(&request)));
+            let input = outcome.unwrap_or_else(|panic| {
                 self.planner = Planner::default();
                 self.renewal = Renewal::new(self.host_state, self.refresh);
                 let reason = format!("the planner panicked: {}", panic_text(&*panic));
@@ -152,10 +152,10 @@ impl PlannerThread {
     }
 
     fn answer(&mut self, PlanRequest { term, eval, now: time, awaited_until }: &PlanRequest) -> EngineInput {
-        let (begun_at, begun) = (now(), Instant::now());
+        let (begun_at, started_at) = (now(), Instant::now());
         let mut overtaken = 0;
-        let (plan, claimed) = loop {
-            let view = self.renew(begun);
+        let (plan, claim) = loop {
+            let view = self.renew(started_at);
             self.planner.observe(&view.observed);
             self.planner.await_nodes(*awaited_until);
             let plan = (self.plan)(&mut self.planner, &view.store, eval, *time, random_u64());
@@ -164,39 +164,39 @@ impl PlannerThread {
                 !self.host_state.is_shared() || berth_scheduler::check::check(&view.store, &plan).is_empty()
             );
             match self.claim(&plan, overtaken == OVERTAKEN_MAX) {
-                Some(claimed) => break (plan, claimed),
+                Some(claim) => break (plan, claim),
                 None => overtaken += 1,
             }
         };
-        self.shared.counters.planned(&plan, overtaken);
-        self.shared.counters.plan_time.record(begun.elapsed());
+        self.shared.counters.on_planned(&plan, overtaken);
+        self.shared.counters.plan_time.record(started_at.elapsed());
         let trace = PlanTrace::new(&plan, self.number, [begun_at, now()], overtaken);
         EngineInput::Planned {
             term: *term,
             plan: Box::new(plan),
-            ticket: claimed.hand_over(),
+            ticket: claim.hand_over(),
             trace: Box::new(trace),
         }
     }
 
-    /// Claims what a plan takes. None when others have claimed it meanwhile: then it is better made again here and now than
-    /// refused by the applier, unless it is the `last` one that is made here.
-    fn claim(&self, plan: &Plan, last: bool) -> Option<ClaimedByPlanner> {
-        let wanted: Vec<Claim> = plan.claims().collect();
-        // Made before the lock, so that the lock is gone when it takes the claims back.
-        let mut claimed = ClaimedByPlanner { ledger: self.shared.claims.clone(), ticket: None };
+    /// Claims what a plan takes. None when others have claimed that meanwhile: then it is cheaper to plan again at once than to have the
+    /// applier refuse the plan, unless this is the `last` attempt.
+    fn claim(&self, plan: &Plan, last: bool) -> Option<PlannerClaim> {
+        let claims_of_plan: Vec<Claim> = plan.claims().collect();
+        // Created before the lock is taken, so that on return it is dropped after the lock: its drop takes the lock again.
+        let mut claim = PlannerClaim { ledger: self.shared.claims.clone(), ticket: None };
         let mut claims = self.shared.claims.lock();
-        let ticket = claims.add(&plan.job.namespace, wanted);
-        claimed.ticket = Some(ticket);
+        let ticket = claims.add(&plan.job.namespace, claims_of_plan);
+        claim.ticket = Some(ticket);
         let may_be_overtaken = !last && self.host_state.is_shared();
         if may_be_overtaken && claims.overdraw(ticket, &self.shared.view.load().store) {
             return None;
         }
-        Some(claimed)
+        Some(claim)
     }
 
-    /// Learns what is to be known before an evaluation is planned. State and claims are taken together: a plan is either in
-    /// the state or among the claims, never in neither.
+    /// Brings the planner up to date before an evaluation. The view is loaded while the claims are locked: a plan is then in the state
+    /// or among the claims, or in both, but never in neither.
     fn renew(&mut self, at: Instant) -> Arc<View> {
         let claims = self.shared.claims.lock();
         let view = self.shared.view.load_full();

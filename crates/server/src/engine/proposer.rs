@@ -10,7 +10,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{EngineInput, EngineShared};
 
-/// Entries handed over and not taken; the controller has only a few in flight.
+/// Entries queued for the log; the controller has only a few in flight.
 const ENTRIES_MAX: usize = 64;
 
 /// Where the controller puts entries.
@@ -43,7 +43,8 @@ pub(crate) async fn run(
 ) {
     let mut results = JoinSet::new();
     while let Some(Proposal { term, entry }) = proposals.recv().await {
-        let (index, begun) = (entry.index(), Instant::now());
+        let (index, started_at) = (entry.index(), Instant::now());
+        // Submitted one after the other, which keeps their order; only the results are waited for concurrently.
         let submitted = replication.submit(term, entry).await;
         let (shared, inputs) = (shared.clone(), inputs.clone());
         results.spawn(async move {
@@ -51,7 +52,7 @@ pub(crate) async fn run(
                 Ok(pending) => pending.applied().await,
                 Err(error) => Err(error),
             };
-            shared.counters.commit_time.record(begun.elapsed());
+            shared.counters.commit_time.record(started_at.elapsed());
             let fate = match outcome {
                 Ok(_) => return,
                 Err(ProposeError::NotWritten(reason)) => EntryFailure::NotWritten(reason.to_string()),

@@ -15,7 +15,7 @@ use crate::shared::{Measured, Metric, View};
 const BYTES_PER_MIB: f64 = (1_u64 << 20) as f64;
 const NANOS_PER_SECOND: f64 = 1e9;
 
-/// What there is at a time, by state.
+/// The metrics of a view.
 pub(crate) fn of_state(view: &View, now: Timestamp) -> Vec<Metric> {
     let gauge = |name, help, value: usize| Metric::one(name, help, Measured::Gauge(value as f64));
     let nodes = |count| usize::try_from(count).unwrap_or(usize::MAX);
@@ -96,13 +96,13 @@ fn allocs(view: &View) -> Metric {
     let (unknown, unknown_ran) = unknown(view);
     // The log knows what has ended; what of the rest runs is observed.
     let live = allocs.with_status(ClientStatus::Pending) + allocs.with_status(ClientStatus::Running);
-    let known = live.saturating_sub(unknown);
+    let reported = live.saturating_sub(unknown);
     let running = usize::try_from(view.observed.all_running()).unwrap_or(usize::MAX);
-    let running = running.saturating_sub(unknown_ran).min(known);
+    let running = running.saturating_sub(unknown_ran).min(reported);
     let ended = [ClientStatus::Complete, ClientStatus::Failed, ClientStatus::Lost];
     let of_log = ended.map(|status| sample(status.as_str(), allocs.with_status(status)));
     let observed = [
-        sample(ClientStatus::Pending.as_str(), known - running),
+        sample(ClientStatus::Pending.as_str(), reported - running),
         sample(ClientStatus::Running.as_str(), running),
     ];
     let samples = observed.into_iter().chain(of_log).chain([sample("unknown", unknown)]).collect();
@@ -110,15 +110,15 @@ fn allocs(view: &View) -> Metric {
     Metric { name: "berth_allocations", help, samples }
 }
 
-/// How many allocations are wanted on nodes that are disconnected, and how many of them ran when they last reported.
+/// How many allocations are desired on nodes that are disconnected, and how many of them ran when they last reported.
 /// Walks what is on those nodes, which are none as a rule.
 fn unknown(view: &View) -> (usize, usize) {
     let (store, observed) = (&view.store, &view.observed);
     let slots = store.nodes().disconnected().flat_map(|node| store.nodes().live(node));
-    let wanted =
+    let desired =
         slots.filter_map(|slot| Some((slot, store.allocs().row(slot)?))).filter(|(_, row)| row.is_desired());
-    wanted.fold((0, 0), |(unknown, ran), (slot, row)| {
-        let last = observed.get(slot, row.id).map(|seen| seen.alloc.status);
+    desired.fold((0, 0), |(unknown, ran), (slot, row)| {
+        let last = observed.get(slot, row.id).map(|observed| observed.alloc.status);
         (unknown + 1, ran + usize::from(last == Some(ClientStatus::Running)))
     })
 }

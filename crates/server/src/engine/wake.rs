@@ -7,7 +7,7 @@ use berth_model::{
 
 use crate::{WatchKey, events::Change, shared::View};
 
-/// The things that a change makes different.
+/// The keys whose readers a change wakes.
 pub(crate) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
     match change {
         Change::Observed(slot, _) => alloc_keys(view, *slot),
@@ -74,7 +74,7 @@ pub(crate) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
                 let of_namespace = WatchKey::VariablesOf(key.namespace.clone());
                 vec![WatchKey::Variables, of_namespace, WatchKey::Variable(key.clone())]
             }
-            // Everybody is woken by a restore, whatever they wait for.
+            // A restore wakes all readers; nobody waits for changes of the scheduler's configuration.
             StateChange::SchedulerConfigChanged | StateChange::Restored => Vec::new(),
         },
     }

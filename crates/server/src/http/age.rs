@@ -6,19 +6,19 @@ use berth_model::Index;
 
 use super::{ids::IdRange, list::Span};
 
-/// A place in such a list. As the token of a page it is `INDEX.ID`, or the id alone in a list by id.
+/// A position in such a list. As the token of a page it is `INDEX.ID`, or the id alone in a list by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Age<I> {
-    /// Where it was made; 0 in a list by id.
+    /// The index at which it was created; 0 in a list by id.
     pub created: Index,
     pub id: I,
 }
 
 impl<I> Age<I> {
-    /// All places in a list of some ids.
+    /// The positions of a range of ids.
     pub fn span(ids: &IdRange, id: impl Fn(u128) -> I) -> Span<Self> {
         if *ids == IdRange::ALL {
-            // Nothing was made at index 0: a place in a list by id is none in this one.
+            // Nothing is created at index 0, so a position in a list by id (index 0) is outside this span.
             return (Bound::Included(Self { created: Index(1), id: id(0) }), Bound::Unbounded);
         }
         let (first, last) = ids.span(id);
@@ -33,7 +33,7 @@ pub(crate) fn ages<I>((first, last): Span<Age<I>>) -> Span<(Index, I)> {
     (first.map(age), last.map(age))
 }
 
-/// The ids of places in a list by id.
+/// The ids of positions in a list by id.
 pub(crate) fn ids<I>((first, last): Span<Age<I>>) -> Span<I> {
     (first.map(|position| position.id), last.map(|position| position.id))
 }

@@ -15,7 +15,7 @@ use crate::{
     shared::{AgentError, Agents, ExecLink, ExecRequest, ReadPieces, ReadRequest, ReadSource},
 };
 
-/// How long an agent may take to begin with its log.
+/// How long an agent may take to send the first piece of its log.
 const FIRST_PIECE_MAX: Duration = Duration::from_secs(10);
 
 /// An allocation that the caller reaches, at the agent that has it.
@@ -61,7 +61,7 @@ impl Call {
 }
 
 impl Call {
-    /// Follows the log of a node's agent. What has come already is the empty piece with which every agent that sends its log begins.
+    /// Follows the log of a node's agent. The first piece, which is always empty, has been taken: it shows that the agent sends its log.
     ///
     /// # Errors
     /// When the caller sees no such node and no such agent is connected, or the agent does not send its log.
@@ -88,7 +88,7 @@ impl Call {
 }
 
 impl AllocAgent {
-    /// Asks about the allocation, whose id goes into the question.
+    /// Sends a query about the allocation, which is made from the allocation's id.
     pub async fn ask(&self, query: impl FnOnce(Vec<u8>) -> AgentQuery) -> Result<AgentOutcome, Failure> {
         Ok(self.agents.ask(self.node, query(self.alloc.to_bytes().to_vec())).await?)
     }

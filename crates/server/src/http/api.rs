@@ -20,56 +20,56 @@ use crate::{
     workload::Workloads,
 };
 
-/// Pieces of slow work at a time: each may take as much memory as a plan of a whole job.
+/// Slow computations at a time: each may take as much memory as the plan of a large job.
 const SLOW_THREADS_MAX: usize = 1;
 
 /// What all requests share. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Api {
-    /// The state and the engine that changes it. Handlers have what their requests may reach of it, by their calls.
+    /// The state and the engine that changes it. Handlers do not use it: a `Call` gives them what their request may reach.
     pub(in crate::http) state: State,
     /// What requests may cost.
     pub limits: Arc<Limits>,
-    /// What is measured of requests.
+    /// Metrics of requests.
     pub counters: Arc<HttpCounters>,
     /// Cancelled when the server stops: blocked readers are answered, streams end.
     pub stopping: CancellationToken,
-    /// Bytes that further bodies may take.
+    /// Permits for bytes of request bodies in memory.
     pub body_budget: Arc<Semaphore>,
-    /// Bytes that further answers may take which clients have not read.
+    /// Permits for bytes of complete responses that clients have not read yet.
     pub answer_budget: Arc<Semaphore>,
     /// What callers may do.
     pub policy: Arc<dyn Policy>,
-    /// Tasks that have shown who they are.
+    /// Verified identities of tasks.
     pub workloads: Arc<Workloads>,
-    /// What requests that are under way were allowed.
+    /// The rights of long-lived requests, which end when these change.
     pub leases: Leases,
     /// The rate limits of callers.
     pub rates: Arc<CallerRates>,
     /// Limits of waiting requests.
     pub waiters: WaiterLimits,
-    /// Commands within tasks that may still begin.
+    /// Permits for commands within tasks.
     pub exec_slots: Arc<Semaphore>,
-    /// Answers that many readers wait for together.
+    /// Responses that many blocked readers share.
     pub response_cache: Arc<ResponseCache>,
-    /// Long lists that several are sent at the moment.
+    /// Long lists that several clients are being sent.
     pub shared_lists: Arc<SharedLists<CallerView>>,
     /// The routes that are served.
     pub table: Arc<Table>,
     /// The OpenAPI description, made on its first request.
     pub description: Arc<OnceLock<Value>>,
-    /// Threads for work of some milliseconds, which would hold up others.
+    /// Threads for computations of some milliseconds, which would block other requests on a thread of the runtime.
     pub heavy: Heavy,
-    /// The same for the pieces of long lists, of which there may be as many as anybody reads: what a write waits for is done beside them.
+    /// The same for the pieces of long lists, with a lower priority: there may be any number of them, and they must not delay writes.
     pub lists: Heavy,
-    /// A thread for work that may take seconds, as planning a large job, so that it never holds up the other.
+    /// A thread for computations that may take seconds, such as planning a large job, so that they do not occupy `heavy`.
     pub slow: Heavy,
-    /// Whether only programs on this machine can connect; nobody may pretend from a web page to be one of them.
+    /// Whether the server listens on loopback only. Requests under another host name are then refused (DNS rebinding).
     pub local_only: bool,
 }
 
 impl Api {
-    /// Where it is recorded who did what; none where it is not.
+    /// The audit log; none where nothing is recorded.
     pub fn audit(&self) -> Option<&AuditLog> {
         self.state.server.audit.as_ref()
     }

@@ -1,5 +1,5 @@
-//! JSON arrays that are written while they are sent: a list of a million allocations takes no more memory than one piece, and is
-//! written on threads where it blocks nobody.
+//! JSON arrays that are encoded while they are sent: a list of a million allocations takes no more memory than one piece, and is
+//! encoded on threads where it blocks no other request.
 
 use std::io;
 
@@ -19,24 +19,24 @@ use super::{
 };
 use crate::access::CallerView;
 
-/// Rows that are looked at here and now: most lists are short, and going to another thread costs more than these.
+/// Rows that are read on the request's own task: most lists are short, and a change of threads costs more than these.
 pub(crate) const ROWS_HERE_MAX: usize = 64;
-/// Rows that are looked at for one piece.
+/// Rows that are read for one piece.
 pub(crate) const ROWS_MAX: usize = 512;
 /// A piece ends with the item that makes it so long: items may be large.
 pub(crate) const PIECE_BYTES_MAX: usize = 64 << 10;
-/// Written of an answer that takes work before its first byte is sent, so that most mistakes still get their status.
-const HELD_BYTES_MAX: usize = 256 << 10;
+/// Bytes of an expensive response that are encoded before the first is sent, so that most failures still get an error status.
+const BUFFERED_BYTES_MAX: usize = 256 << 10;
 
 /// Where the items of an array come from.
 pub(crate) trait RowSource: Send + 'static {
-    /// Writes the items among the next so many rows.
+    /// Writes the items among the next `rows_max` rows.
     fn next(&mut self, rows_max: usize, items: &mut ArrayItems) -> Result<(), Failure>;
 
-    /// Whether all rows have been looked at.
+    /// Whether all rows have been read.
     fn is_done(&self) -> bool;
 
-    /// Whether even the first rows take work that would hold up others.
+    /// Whether even the first rows take so long that they would block other requests.
     fn is_heavy(&self) -> bool;
 }
 
@@ -56,7 +56,7 @@ impl ArrayItems {
         Self::between(call, b"[", b"]")
     }
 
-    /// None yet of the first array of an object of arrays, which the answer is: `begin` is all of it before the items.
+    /// An object of arrays, up to the first of its arrays, which is empty yet: `begin` is the text before the items.
     pub fn of_object<T>(call: &Call, begin: &'static [u8]) -> Result<Self, Failure> {
         check_answer::<T>(&call.query);
         Self::between(call, begin, b"]}")
@@ -75,7 +75,7 @@ impl ArrayItems {
         self.count = 0;
     }
 
-    /// The object ends otherwise than with an array.
+    /// Ends the object with this text instead of that of an array.
     pub fn end_with(&mut self, end: &'static [u8]) {
         self.end = end;
     }
@@ -99,7 +99,7 @@ impl ArrayItems {
         }
     }
 
-    /// Bytes of what has been written and not taken.
+    /// Bytes that have been written and not been taken.
     pub fn bytes(&self) -> usize {
         self.text.len()
     }
@@ -109,7 +109,7 @@ impl ArrayItems {
         self.count
     }
 
-    /// Ends the array, and gives what of it has not been taken.
+    /// Ends the array, and returns the bytes that have not been taken.
     pub fn end(mut self) -> Bytes {
         self.text.push(self.end);
         self.text.into_bytes()
@@ -132,13 +132,13 @@ impl ArrayItems {
 
 /// Answers with an array of all items. A short one is sent whole, with its length.
 pub(crate) async fn array<S: RowSource>(call: &Call, source: S) -> Reply {
-    written(call, ArrayItems::of(call)?, source).await
+    write_items(call, ArrayItems::of(call)?, source).await
 }
 
 /// The same for items that stand elsewhere than in an array by itself.
-pub(crate) async fn written<S: RowSource>(call: &Call, mut items: ArrayItems, mut source: S) -> Reply {
+pub(crate) async fn write_items<S: RowSource>(call: &Call, mut items: ArrayItems, mut source: S) -> Reply {
     if source.is_heavy() {
-        while !source.is_done() && items.bytes() < HELD_BYTES_MAX {
+        while !source.is_done() && items.bytes() < BUFFERED_BYTES_MAX {
             let next = move || (source.next(ROWS_MAX, &mut items), source, items);
             let outcome;
             (outcome, source, items) = call.api.lists.run(next).await;
@@ -170,13 +170,13 @@ pub(crate) async fn shared<S: RowSource + Clone>(
     if source.is_done() {
         return Ok(whole(items.end()));
     }
-    let begun: StartedList<CallerView> = (Box::new(ArrayWriter { source, items }), view);
+    let started: StartedList<CallerView> = (Box::new(ArrayWriter { source, items }), view);
     let begin = || {
         let view = call.view();
         let writer = ArrayWriter { source: begin(view.clone()), items: ArrayItems::of(call)? };
         Ok::<StartedList<CallerView>, Failure>((Box::new(writer), view))
     };
-    let reader = call.api.shared_lists.read(call.access().rights(), &call.target(), begun, begin).await?;
+    let reader = call.api.shared_lists.read(call.access().rights(), &call.target(), started, begin).await?;
     let view = reader.view().cloned();
     let heavy = call.api.lists.clone();
     let body = Body::from_stream(stream::try_unfold(reader, move |mut reader| {
@@ -213,7 +213,7 @@ fn body<S: RowSource>(writer: ArrayWriter<S>, heavy: Heavy) -> Body {
         let heavy = heavy.clone();
         async move {
             let Some(mut writer) = writer else { return Ok::<_, io::Error>(None) };
-            // The status is sent: all that is left to report a mistake is to break the answer off.
+            // The status is sent already: a failure can only break the response off.
             let (piece, writer) = heavy.run(move || (writer.piece(), writer)).await;
             let (text, is_last) = piece.map_err(|failure| io::Error::other(failure.text))?;
             Ok(Some((text, (!is_last).then_some(writer))))
@@ -222,9 +222,9 @@ fn body<S: RowSource>(writer: ArrayWriter<S>, heavy: Heavy) -> Body {
 }
 
 impl<S: RowSource> ArrayWriter<S> {
-    /// What was written before and the items among the next rows; and whether these were the last.
+    /// The buffered bytes and the items among the next rows, and whether these rows were the last.
     fn piece(&mut self) -> Result<(Bytes, bool), Failure> {
-        // What was written before the answer began may be a piece by itself.
+        // The bytes that were buffered before the response began may be a piece by themselves.
         if self.items.bytes() < PIECE_BYTES_MAX {
             self.source.next(ROWS_MAX, &mut self.items)?;
         }

@@ -44,50 +44,50 @@ use crate::{
     workload::is_token,
 };
 
-/// By what an answer's request is found in the audit log.
+/// The response header with the id of the request in the audit log.
 const REQUEST: HeaderName = HeaderName::from_static("x-berth-request");
-/// Parameters that name things, and may be recorded; others may hold anything.
+/// Parameters that name objects, and are recorded. Others may hold secrets.
 const NAMING: &[&str] =
     &["address", "id", "job", "name", "namespace", "node", "node_id", "path", "purge", "task", "type"];
-/// Changes of one request that are kept to be reported.
+/// Changes of one request that are recorded; further ones are counted.
 const CHANGES_MAX: usize = 16;
-/// What stands where a secret was found.
+/// Recorded in place of a secret.
 const SECRET: &str = "(a secret)";
 
-/// What is recorded of one request. When the last who holds it is gone, what has to be recorded of its end is recorded.
+/// The audit of one request. Its end is recorded when the last reference to it is dropped.
 #[derive(Debug)]
 pub(crate) struct Audited {
     log: AuditLog,
     id: String,
     who: AuditCaller,
     what: AuditOperation,
-    recorded: AuditMode,
-    /// Where it comes from, if it needs no token; a request of that kind that changes nothing counts as a refusal.
+    mode: AuditMode,
+    /// The address of a request that needs no token. Such a request counts as a refusal if it changes nothing.
     stranger: Option<Option<IpAddr>>,
-    begun: Instant,
+    started_at: Instant,
     sent_bytes: AtomicU64,
     progress: Mutex<AuditProgress>,
 }
 
 #[derive(Debug, Default)]
 struct AuditProgress {
-    /// Room for the line that records the outcome; none once that is recorded.
+    /// Space for the record of the outcome; none once that is recorded.
     line: Option<Reservation>,
-    /// Room for the line that reports the end of a stream.
+    /// Space for the record of the end of a stream.
     end: Option<Reservation>,
     streams: bool,
     sent_all: bool,
-    /// Of a command that has ended.
+    /// The exit code of a command that has ended.
     exit_code: Option<i32>,
-    /// Of the answer, where that is another than was recorded before.
+    /// The status of the response, where another one was recorded before.
     status: Option<u16>,
     changes: Vec<AuditChange>,
     more_changes: u64,
-    /// Changes that have been recorded.
-    recorded: usize,
+    /// How many of the changes have been recorded.
+    changes_recorded: usize,
 }
 
-/// What a request says that may be recorded.
+/// The parts of a request that are recorded.
 pub(crate) struct AuditedRequest<'r> {
     pub api: &'r Api,
     pub route: &'r Route,
@@ -111,7 +111,7 @@ impl AuditedRequest<'_> {
         }
     }
 
-    /// The token that was shown, if it is one. A task's is signed again all the time: it is known by its allocation.
+    /// The owner of the token, if it is a valid one. Tokens of tasks change often: they are identified by their allocation.
     fn token(&self, identity: &Identity) -> Option<TokenOwner> {
         match identity {
             Identity::Anonymous => None,
@@ -134,22 +134,23 @@ impl AuditedRequest<'_> {
     }
 
     fn what(&self) -> AuditOperation {
-        let takes = &self.query.contract().parameters;
-        let named = |name: &str| NAMING.contains(&name) && name != "namespace" && takes.contains(&name);
-        let query = self.query.given().filter(|(name, _)| named(name));
-        let shown = |(name, value): &(String, String)| (name.clone(), self.shown(value));
+        let declared = &self.query.contract().parameters;
+        let is_recorded =
+            |name: &str| NAMING.contains(&name) && name != "namespace" && declared.contains(&name);
+        let query = self.query.pairs().filter(|(name, _)| is_recorded(name));
+        let redacted = |(name, value): &(String, String)| (name.clone(), self.redact(value));
         AuditOperation {
             method: self.method.to_owned(),
             route: self.route.path,
             capability: self.route.capability.word(),
-            namespace: self.shown(self.namespace),
-            objects: self.params.iter().map(shown).collect(),
-            query: query.map(shown).collect::<BTreeMap<_, _>>(),
+            namespace: self.redact(self.namespace),
+            objects: self.params.iter().map(redacted).collect(),
+            query: query.map(redacted).collect::<BTreeMap<_, _>>(),
         }
     }
 
-    /// A text, unless it is the secret of a token: users take that for its accessor.
-    fn shown(&self, text: &str) -> String {
+    /// A text, unless it is the secret of a token, which users sometimes pass in place of its accessor.
+    fn redact(&self, text: &str) -> String {
         let is_secret = is_secret(text)
             || text.parse::<JoinCode>().is_ok()
             || is_token(text)
@@ -157,15 +158,15 @@ impl AuditedRequest<'_> {
         if is_secret { SECRET.to_owned() } else { cut(text) }
     }
 
-    /// Records that it was refused, before anything was looked at. Nothing waits for that.
-    pub fn refused(&self, identity: &Identity, failure: &Failure) {
+    /// Records a request that was refused before it was handled. Does not wait for the disk.
+    pub fn record_refusal(&self, identity: &Identity, failure: &Failure) {
         let Some(log) = self.api.audit().filter(|_| self.route.recorded != AuditMode::Never) else { return };
         let Some(line) = log.reserve_for_refusal(self.caller.and_then(Caller::is_refused_with)) else {
             return;
         };
         let (who, mut what) = (self.who(identity), self.what());
         if *identity == Identity::Anonymous {
-            // Whoever shows no token may have put it anywhere.
+            // A request without a token may have it in any parameter.
             (what.objects, what.query) = Default::default();
         }
         line.record(
@@ -192,9 +193,12 @@ impl Audited {
     ///
     /// # Errors
     /// When no space is left, and the request must be recorded.
-    pub async fn begin(seen: AuditedRequest<'_>, identity: &Identity) -> Result<Option<Arc<Self>>, Failure> {
-        let recorded = seen.route.recorded;
-        let Some(log) = seen.api.audit().filter(|log| recorded.is_by(log.records_all_reads())) else {
+    pub async fn begin(
+        request: AuditedRequest<'_>,
+        identity: &Identity,
+    ) -> Result<Option<Arc<Self>>, Failure> {
+        let mode = request.route.recorded;
+        let Some(log) = request.api.audit().filter(|log| mode.is_by(log.records_all_reads())) else {
             return Ok(None);
         };
         let unrecorded = |unrecorded: crate::audit::NotRecorded| {
@@ -202,7 +206,7 @@ impl Audited {
         };
         let line = log.reserve().await.map_err(unrecorded)?;
         let may_stream = matches!(
-            seen.route.contract.answer,
+            request.route.contract.answer,
             ResponseBody::Lines(_) | ResponseBody::Socket { .. } | ResponseBody::Bytes
         );
         let end = if may_stream { Some(log.reserve().await.map_err(unrecorded)?) } else { None };
@@ -210,12 +214,12 @@ impl Audited {
         Ok(Some(Arc::new(Self {
             log: log.clone(),
             id: new_id(),
-            who: seen.who(identity),
-            what: seen.what(),
-            recorded,
-            stranger: (seen.route.capability == Capability::Anonymous)
-                .then(|| seen.caller.and_then(Caller::is_refused_with)),
-            begun: Instant::now(),
+            who: request.who(identity),
+            what: request.what(),
+            mode,
+            stranger: (request.route.capability == Capability::Anonymous)
+                .then(|| request.caller.and_then(Caller::is_refused_with)),
+            started_at: Instant::now(),
             sent_bytes: AtomicU64::new(0),
             progress: Mutex::new(progress),
         })))
@@ -232,30 +236,30 @@ impl Audited {
         progress.changes.len() + progress.more_changes as usize - 1
     }
 
-    /// What came of a change.
-    pub fn end_change(&self, number: usize, ended: Result<Index, &'static str>) {
+    /// Notes the outcome of a change.
+    pub fn end_change(&self, number: usize, outcome: Result<Index, &'static str>) {
         if let Some(change) = self.progress().changes.get_mut(number) {
-            (change.index, change.error) = match ended {
+            (change.index, change.error) = match outcome {
                 Ok(index) => (Some(index.0), None),
                 Err(why) => (None, Some(why)),
             };
         }
     }
 
-    /// All was sent that there was to send.
-    pub fn sent_all(&self) {
+    /// Notes that the response was sent to its end.
+    pub fn on_sent_all(&self) {
         self.progress().sent_all = true;
     }
 
-    /// A command has been carried to its end, whatever that was: `exit_code` where it has ended by itself and its client knows.
-    pub fn carried(&self, exit_code: Option<i32>, bytes: u64) {
+    /// Notes the end of a command; `exit_code` where it has exited and its client was sent that.
+    pub fn on_command_ended(&self, exit_code: Option<i32>, bytes: u64) {
         self.sent_bytes.fetch_add(bytes, Relaxed);
         let mut progress = self.progress();
         (progress.sent_all, progress.exit_code) = (exit_code.is_some(), exit_code);
     }
 
-    /// Records what is about to be done, which cannot be stopped later: it is on disk when this returns. Its outcome is recorded by
-    /// the end.
+    /// Records an action before it is taken, since it cannot be undone: the record is on disk when this returns. The outcome is recorded
+    /// at the end.
     ///
     /// # Errors
     /// When it is not on disk: nothing may be done.
@@ -273,9 +277,9 @@ impl Audited {
         })
     }
 
-    /// Records what came of the request, and hands its answer on. A change, and what reveals secrets, is answered once its line is
-    /// on disk.
-    pub async fn answered(self: Arc<Self>, reply: Reply) -> Reply {
+    /// Records the outcome, and returns the response. Changes, and reads that reveal secrets, are answered once their record is on
+    /// disk.
+    pub async fn record_outcome(self: Arc<Self>, reply: Reply) -> Reply {
         let status = reply.as_ref().map_or_else(|failure| failure.status, Response::status);
         let streams = reply.as_ref().is_ok_and(|response| {
             status == StatusCode::SWITCHING_PROTOCOLS || response.body().size_hint().exact().is_none()
@@ -283,21 +287,21 @@ impl Audited {
         let (line, fields, changes) = {
             let mut progress = self.progress();
             let Some(line) = progress.line.take() else {
-                // It was announced, as one that is answered with this.
+                // It was announced, with the status of a switch of protocols.
                 progress.status = Some(status.as_u16()).filter(|_| status != StatusCode::SWITCHING_PROTOCOLS);
                 drop(progress);
-                return reply.map(|response| self.named(response));
+                return reply.map(|response| self.with_id(response));
             };
             progress.streams = streams && progress.end.is_some();
-            if status.as_u16() >= 400 && !self.takes(&progress) {
+            if status.as_u16() >= 400 && !self.records_failure(&progress) {
                 return reply;
             }
             let fields = self.fields(&mut progress, status.as_u16(), status.canonical_reason());
             (line, fields, !progress.changes.is_empty())
         };
-        if self.recorded.is_awaited() && (changes || status.as_u16() < 400) {
+        if self.mode.is_awaited() && (changes || status.as_u16() < 400) {
             if let Err(unrecorded) = line.record_synced(fields).await {
-                let may_be_done = changes || self.recorded == AuditMode::Change;
+                let may_be_done = changes || self.mode == AuditMode::Change;
                 let done =
                     if may_be_done { "what was asked for may have been done" } else { "nothing is told" };
                 let text = format!(
@@ -309,23 +313,23 @@ impl Audited {
         } else {
             line.record(fields);
         }
-        let response = self.named(reply?);
+        let response = self.with_id(reply?);
         if !streams || status == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(response);
         }
         Ok(response.map(|body| Body::new(AuditedBody { body, audited: self })))
     }
 
-    /// An answer that says by which id its request is found.
-    fn named(&self, mut response: Response) -> Response {
+    /// Adds the header with the id of the request.
+    fn with_id(&self, mut response: Response) -> Response {
         if let Ok(id) = HeaderValue::from_str(&self.id) {
             response.headers_mut().insert(REQUEST, id);
         }
         response
     }
 
-    /// Whether a request that ends without success has a line.
-    fn takes(&self, progress: &AuditProgress) -> bool {
+    /// Whether a request that has failed is recorded on its own.
+    fn records_failure(&self, progress: &AuditProgress) -> bool {
         let changes_nothing = progress.changes.iter().all(|change| change.error.is_some());
         match self.stranger {
             Some(address) if changes_nothing => self.log.takes_refusal(address),
@@ -334,8 +338,8 @@ impl Audited {
     }
 
     fn fields(&self, progress: &mut AuditProgress, status: u16, reason: Option<&'static str>) -> Vec<u8> {
-        progress.recorded = progress.changes.len();
-        let requested = RequestRecord {
+        progress.changes_recorded = progress.changes.len();
+        let record = RequestRecord {
             time: &now(),
             request: &self.id,
             who: &self.who,
@@ -348,11 +352,11 @@ impl Audited {
             took_us: self.took_us(),
             shortened: false,
         };
-        requested.fields()
+        record.fields()
     }
 
     fn took_us(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX)
+        u64::try_from(self.started_at.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
     fn progress(&self) -> MutexGuard<'_, AuditProgress> {
@@ -364,26 +368,26 @@ impl Drop for Audited {
     fn drop(&mut self) {
         let mut progress = std::mem::take(&mut *self.progress());
         if let Some(line) = progress.line.take() {
-            if !self.takes(&progress) {
+            if !self.records_failure(&progress) {
                 return;
             }
-            // The client is gone before it was answered: the outcome of its changes is recorded as far as it is known.
+            // The client left before it was answered: its changes are recorded, with as much of their outcome as is known.
             let fields = self.fields(&mut progress, 0, None);
             line.record(fields);
         } else if let Some(end) = progress.end.take().filter(|_| progress.streams) {
-            let ended = EndRecord {
+            let record = EndRecord {
                 time: &now(),
                 request: &self.id,
                 who: &self.who,
                 route: self.what.route,
-                changes: &progress.changes[progress.recorded..],
+                changes: &progress.changes[progress.changes_recorded..],
                 whole: progress.sent_all,
                 bytes: self.sent_bytes.load(Relaxed),
                 exit_code: progress.exit_code,
                 status: progress.status,
                 took_us: self.took_us(),
             };
-            end.record(ended.fields());
+            end.record(record.fields());
         }
     }
 }
@@ -408,7 +412,7 @@ impl HttpBody for AuditedBody {
                 let bytes = frame.data_ref().map_or(0, Bytes::len);
                 self.audited.sent_bytes.fetch_add(bytes as u64, Relaxed);
             }
-            Poll::Ready(None) => self.audited.sent_all(),
+            Poll::Ready(None) => self.audited.on_sent_all(),
             _ => {}
         }
         polled
@@ -431,7 +435,7 @@ fn is_secret(text: &str) -> bool {
     })
 }
 
-/// A name for a request that no other has.
+/// A new id for a request.
 fn new_id() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     static PROCESS: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
@@ -440,23 +444,23 @@ fn new_id() -> String {
 }
 
 impl AuditMode {
-    /// What is recorded of a route by what it does and what it takes.
+    /// The audit mode of a route, from whether it changes something and which capability it needs.
     pub(super) fn of(changes: bool, capability: Capability) -> Self {
         use Capability::*;
         match capability {
             AllocExec | AllocNodeExec => Self::Change,
-            // What is asked for in a body is read all the same.
+            // Reads, although their request has a body.
             ListJobs | ReadJob | ParseJob | ReadScaling | ListNamespaces | SearchAny => Self::Read,
             _ if changes => Self::Change,
             Anonymous => Self::Never,
-            // Whoever has a token reads its policies, however often.
+            // Every caller reads its own policies, and often.
             ReadOwnAcl => Self::Read,
             secret if secret.tells_secrets() => Self::Guarded,
             _ => Self::Read,
         }
     }
 
-    /// Whether it is, where reads that reveal no secrets are or are not.
+    /// Whether a request of this mode is recorded; `all_reads` is whether reads that reveal no secrets are.
     fn is_by(self, all_reads: bool) -> bool {
         match self {
             Self::Never => false,

@@ -19,17 +19,17 @@ use crate::{
     watch::{Changes, Watch},
 };
 
-/// Things that one reader may wait for: it registers for each of them, and looks at each when it is woken.
+/// Keys that one reader may wait for: it registers for each of them, and checks each when it is woken.
 pub(crate) const KEYS_MAX: usize = 65;
-/// Longest wait, and that of a reader that does not say.
+/// Longest wait, and the default.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 /// Up to this part of the wait is added at random, so that readers do not all come back at once.
 const JITTER_PART: u32 = 16;
 
 /// Answers a read: at once, or once what is read has changed after the index that the reader knows.
 ///
-/// `keys` are what to wait for. `index_of` says where the thing last changed; it is called at every wake-up, so it must
-/// be cheap. `render` is called once.
+/// `keys` are what to wait for. `index_of` returns the index of the last change; it is called at every wake-up, and so must be
+/// cheap. `render` is called once.
 pub(crate) async fn read(
     call: &Call,
     keys: &[WatchKey],
@@ -39,37 +39,37 @@ pub(crate) async fn read(
     answer(call, keys, index_of, async |view| render(&view)).await
 }
 
-/// The same for an answer that takes its time.
+/// The same with an asynchronous `render`.
 pub(crate) async fn answer(
     call: &Call,
     keys: &[WatchKey],
     index_of: impl Fn(&CallerView) -> Index,
     render: impl AsyncFnOnce(CallerView) -> Reply,
 ) -> Reply {
-    let Some(known) = known_index(&call.query)? else {
-        return stamped(call, call.view(), index_of, render).await;
+    let Some(known_index) = known_index(&call.query)? else {
+        return render_stamped(call, call.view(), index_of, render).await;
     };
-    // Made before the wait: thousands may be woken at once, and each of them has to be quick then.
+    // Before the wait: thousands of readers may be woken at once, and each should then have little to do.
     let target = call.target();
-    let (view, woken) = changed(call, keys, known, &index_of).await?;
+    let (view, has_waited) = wait_for_change(call, keys, known_index, &index_of).await?;
     let index = index_of(&view);
     // A request in a body is not part of the target.
     let is_shared = call.query.contract().body.is_none() && !call.query.contract().is_personal;
-    if !woken || !is_shared {
-        return stamped(call, view, index_of, render).await;
+    if !has_waited || !is_shared {
+        return render_stamped(call, view, index_of, render).await;
     }
     let rights = call.access().rights();
     if let Some(mut response) = call.api.response_cache.find(rights, &target, index) {
         reply::stamp_moment(response.headers_mut(), &view);
         return Ok(response);
     }
-    let response = stamped(call, view, index_of, render).await?;
+    let response = render_stamped(call, view, index_of, render).await?;
     call.api.response_cache.insert(rights, target, index, &response);
     Ok(response)
 }
 
-/// A new answer, which says where it stands; that there is no such thing says it too.
-async fn stamped(
+/// Renders the response, with the headers of its index and freshness. A response that an object was not found has the index too.
+async fn render_stamped(
     call: &Call,
     view: CallerView,
     index_of: impl Fn(&CallerView) -> Index,
@@ -91,7 +91,7 @@ fn known_index(query: &Query) -> Result<Option<Index>, Failure> {
     Ok(query.number("index")?.filter(|index| *index > 0).map(Index))
 }
 
-/// Waits until something holds of the state, and no longer than this. Whether it does.
+/// Waits until a condition holds of the state, for `at_most`. Returns whether it does.
 pub(crate) async fn until(
     call: &Call,
     key: WatchKey,
@@ -112,26 +112,26 @@ pub(crate) async fn until(
 }
 
 /// The state to answer with, and whether the reader had to wait for it.
-async fn changed(
+async fn wait_for_change(
     call: &Call,
     keys: &[WatchKey],
-    known: Index,
+    known_index: Index,
     index_of: &impl Fn(&CallerView) -> Index,
 ) -> Result<(CallerView, bool), Failure> {
     debug_assert!(keys.len() <= KEYS_MAX, "{} keys: their number is not the caller's to choose", keys.len());
-    let deadline = Instant::now() + patience(call)?;
+    let deadline = Instant::now() + wait_time(call)?;
     let watches: Vec<Watch<'_>> = keys.iter().map(|key| call.api.state.watchers.watch(key.clone())).collect();
     let mut changes = Changes::of(&watches);
     let mut waiter = None;
     loop {
         let view = call.view();
-        if index_of(&view) > known {
+        if index_of(&view) > known_index {
             if waiter.is_some() {
-                still_granted(call, deadline).await?;
+                check_lease(call, deadline).await?;
             }
             return Ok((view, waiter.is_some()));
         }
-        // Whoever waits holds on to no state that others have left behind.
+        // A waiting reader must not keep an old state in memory.
         drop(view);
         if waiter.is_none() {
             waiter = Some(call.begin_to_wait()?);
@@ -144,8 +144,8 @@ async fn changed(
     }
 }
 
-/// Who has waited is answered only while this server knows that what allowed it holds still.
-async fn still_granted(call: &Call, deadline: Instant) -> Result<(), Failure> {
+/// A reader that has waited is answered only while this server is in contact with a leader, and so would know of a revocation.
+async fn check_lease(call: &Call, deadline: Instant) -> Result<(), Failure> {
     let Some(lease) = call.lease() else { return Ok(()) };
     let contact = lease.contact();
     tokio::select! {
@@ -155,7 +155,7 @@ async fn still_granted(call: &Call, deadline: Instant) -> Result<(), Failure> {
     }
 }
 
-fn patience(call: &Call) -> Result<Duration, Failure> {
+fn wait_time(call: &Call) -> Result<Duration, Failure> {
     let requested = call.query.duration("wait")?.filter(|wait| !wait.is_zero()).unwrap_or(WAIT_MAX);
     let wait = requested.min(WAIT_MAX);
     let jitter_max = (wait / JITTER_PART).as_nanos();

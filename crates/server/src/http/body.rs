@@ -13,10 +13,10 @@ use super::{api::Api, failure::Failure};
 #[derive(Debug, Default)]
 pub(crate) struct BodyText {
     pub bytes: Vec<u8>,
-    _room: Option<OwnedSemaphorePermit>,
+    _budget: Option<OwnedSemaphorePermit>,
 }
 
-/// Reads a body of at most `max` bytes. One that says that it is longer is refused before its first byte.
+/// Reads a body of at most `max` bytes. One with a larger content length is refused before its first byte.
 pub(crate) async fn read(
     api: &Api,
     headers: &HeaderMap,
@@ -24,12 +24,12 @@ pub(crate) async fn read(
     max: usize,
 ) -> Result<BodyText, Failure> {
     let declared = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    let least = declared.unwrap_or_default().max(body.size_hint().lower());
-    if usize::try_from(least).is_ok_and(|least| least <= max) {
-        let patience = Duration::from_millis(api.limits.body_timeout_ms);
-        let read = tokio::time::timeout(patience, collect(api, body, max)).await;
-        return read.unwrap_or_else(|_| {
-            let text = format!("the request's body did not arrive within {patience:?}");
+    let bytes_min = declared.unwrap_or_default().max(body.size_hint().lower());
+    if usize::try_from(bytes_min).is_ok_and(|bytes_min| bytes_min <= max) {
+        let timeout = Duration::from_millis(api.limits.body_timeout_ms);
+        let outcome = tokio::time::timeout(timeout, collect(api, body, max)).await;
+        return outcome.unwrap_or_else(|_| {
+            let text = format!("the request's body did not arrive within {timeout:?}");
             Err(Failure::new(StatusCode::REQUEST_TIMEOUT, text))
         });
     }
@@ -53,7 +53,7 @@ async fn collect(api: &Api, mut body: Body, max: usize) -> Result<BodyText, Fail
         }
         bytes.extend_from_slice(&data);
     }
-    Ok(BodyText { bytes, _room: budget })
+    Ok(BodyText { bytes, _budget: budget })
 }
 
 fn too_large(max: usize) -> Failure {

@@ -27,16 +27,16 @@ use crate::{
 /// What a handler answers.
 pub(crate) type Reply = Result<Response, Failure>;
 
-/// A body that is read here and now: going to another thread would cost more.
+/// Bodies up to this size are parsed on the request's own task: a change of threads would cost more.
 const SMALL_BYTES_MAX: usize = 16 << 10;
 
 /// The caller of a request, and its connection.
 pub(crate) struct CallerContext {
     /// What the request may reach.
     pub access: Arc<Access>,
-    /// By the token that was shown.
+    /// Who the caller is, by its token.
     pub identity: Identity,
-    /// Watches over what it may reach; none where everybody may do everything.
+    /// Ends the request when its rights change; none without ACLs.
     pub lease: Option<Arc<Lease>>,
     /// None when the request did not come over a connection.
     pub caller: Option<Caller>,
@@ -52,10 +52,10 @@ pub(crate) struct Call {
     params: Vec<(String, String)>,
     headers: HeaderMap,
     caller_context: CallerContext,
-    /// Where its last change was committed; 0 for none yet.
-    written: Arc<AtomicU64>,
+    /// The index at which its last change was committed; 0 for none yet.
+    written_index: Arc<AtomicU64>,
     ignored: Ignored,
-    /// Never locked: a body is not `Sync`, and what handlers hold while they wait must be.
+    /// Never locked: it only makes the body `Sync`, which handlers need to hold a `Call` across awaits.
     body: Mutex<Body>,
 }
 
@@ -69,8 +69,18 @@ impl Call {
         caller_context: CallerContext,
         body: Body,
     ) -> Self {
-        let (written, ignored) = (Arc::default(), Ignored::of(&query));
-        Self { api, query, path, params, headers, caller_context, written, ignored, body: Mutex::new(body) }
+        let (written_index, ignored) = (Arc::default(), Ignored::of(&query));
+        Self {
+            api,
+            query,
+            path,
+            params,
+            headers,
+            caller_context,
+            written_index,
+            ignored,
+            body: Mutex::new(body),
+        }
     }
 
     /// The request's headers.
@@ -83,12 +93,13 @@ impl Call {
         self.caller_context.caller.as_ref()
     }
 
-    /// The client follows something, and may look at it for as long as it likes: what waits for it is little.
-    pub fn give_leisure(&self) {
-        self.caller().into_iter().for_each(|caller| caller.leisure.set(true));
+    /// Exempts the connection from the timeout of stalled writes until its next request: the client follows a stream, which holds little
+    /// memory.
+    pub fn exempt_from_stall_timeout(&self) {
+        self.caller().into_iter().for_each(|caller| caller.stall_exemption.set(true));
     }
 
-    /// Counts the request among those that wait, for as long as what comes back lives.
+    /// Counts the request among those that wait until the guard is dropped.
     pub fn begin_to_wait(&self) -> Result<Waiter, Failure> {
         self.api.waiters.begin(self.caller_context.caller.as_ref(), &self.caller_context.identity)
     }
@@ -98,7 +109,7 @@ impl Call {
         &self.caller_context.identity
     }
 
-    /// Watches over what the request may reach; none where everybody may do everything.
+    /// Ends the request when its rights change; none without ACLs.
     pub fn lease(&self) -> Option<&Arc<Lease>> {
         self.caller_context.lease.as_ref()
     }
@@ -119,8 +130,8 @@ impl Call {
         CallerView::new(self.api.state.view(), self.caller_context.access.clone(), contact)
     }
 
-    /// What gives the latest state of when it is asked, as the caller sees it: for work that follows a body, which may take
-    /// its time to arrive.
+    /// A function that returns the latest state at the time it is called, as the caller sees it: for work that is done once the body
+    /// has arrived, which may take long.
     pub fn later_view(&self) -> impl Fn() -> CallerView + Send + use<> {
         let (state, access) = (self.api.state.clone(), self.caller_context.access.clone());
         move || {
@@ -149,16 +160,16 @@ impl Call {
     /// Changes the state for this request, even after its end.
     pub fn proposer(&self) -> Proposer {
         let CallerContext { access, lease, audited, .. } = &self.caller_context;
-        let (lease, audited, written) = (lease.clone(), audited.clone(), self.written.clone());
-        Proposer::new(self.api.state.clone(), access.clone(), lease, audited, written)
+        let (lease, audited, written_index) = (lease.clone(), audited.clone(), self.written_index.clone());
+        Proposer::new(self.api.state.clone(), access.clone(), lease, audited, written_index)
     }
 
-    /// Where the request's last change was committed, also once it is answered; 0 for none yet.
-    pub fn written(&self) -> Arc<AtomicU64> {
-        self.written.clone()
+    /// The index at which the request's last change was committed, updated also after the response; 0 for none yet.
+    pub fn written_index(&self) -> Arc<AtomicU64> {
+        self.written_index.clone()
     }
 
-    /// What the request says in vain, also once it is answered.
+    /// The parameters and members of the request that have no effect; complete once the body is read.
     pub fn ignored(&self) -> Ignored {
         self.ignored.clone()
     }
@@ -189,7 +200,7 @@ impl Call {
         &self.api.state.server
     }
 
-    /// How far the log has come.
+    /// The term and the last applied record of the log.
     pub fn log_position(&self) -> LogPosition {
         self.api.state.engine.log_position()
     }
@@ -209,7 +220,7 @@ impl Call {
         self.api.state.engine.has_state()
     }
 
-    /// What encrypts variables; what it decrypts was had from a view.
+    /// The keyring. Variables that it decrypts come from a view, so the caller may read them.
     pub fn keyring(&self) -> &Arc<Keyring> {
         &self.api.state.keyring
     }
@@ -232,7 +243,7 @@ impl Call {
         self.api.state.engine.contact()
     }
 
-    /// Changes who the servers are.
+    /// Changes the membership of the cluster.
     ///
     /// # Errors
     /// Why it was not done, or may have been: for users.
@@ -256,16 +267,16 @@ impl Call {
         self.api.state.engine.join_servers(address).await
     }
 
-    /// What the engine measures; none of it names anything of a namespace.
+    /// The metrics of the engine. None of them names an object of a namespace.
     pub fn engine_metrics(&self) -> Vec<Metric> {
         self.api.state.engine.metrics()
     }
 
     /// The target of the request without `wait`: path and parameters.
     pub fn target(&self) -> String {
-        let lasting =
-            self.query.given().filter(|(name, _)| !matches!(name.as_str(), "index" | "wait" | "stale"));
-        lasting.fold(self.path.clone(), |target, (name, value)| format!("{target}\0{name}={value}"))
+        let parameters =
+            self.query.pairs().filter(|(name, _)| !matches!(name.as_str(), "index" | "wait" | "stale"));
+        parameters.fold(self.path.clone(), |target, (name, value)| format!("{target}\0{name}={value}"))
     }
 
     /// A part of the path, decoded. Empty when the route's template does not name it.
@@ -278,8 +289,8 @@ impl Call {
         namespace(&self.query)
     }
 
-    /// Reads the body and makes something of its JSON text, which is no deeper and holds no more values than the limits
-    /// allow. A large one is read on a thread where that holds up nobody.
+    /// Reads the body and parses its JSON text with `read`, after a check of its depth and number of values. A large one is parsed on a
+    /// thread where it blocks no other request.
     pub async fn body<T: Send + 'static>(
         &mut self,
         bytes_max: usize,
@@ -309,7 +320,7 @@ impl Call {
         self.body(self.api.limits.body_bytes_max, move |text| parse(text, &ignored)).await
     }
 
-    /// Reads a body in which null is a value of its own, and not what was never set.
+    /// Reads a body in which null is a value, and does not mean absent.
     pub async fn json_with_nulls<T: DeserializeOwned + Send + 'static>(&mut self) -> Result<T, Failure> {
         self.check_body::<T>();
         let ignored = self.ignored();

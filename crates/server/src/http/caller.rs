@@ -20,14 +20,14 @@ type Takeover = Box<dyn FnOnce(NetStream, Bytes) -> Pin<Box<dyn Future<Output = 
 pub(crate) struct Caller {
     /// Where it comes from.
     pub peer: SocketAddr,
-    /// Who the certificate that was shown is for.
+    /// The identity that the client certificate names.
     pub certificate: Option<Arc<str>>,
-    /// It has one of the slots reserved for health checks: no other was free.
+    /// Its connection has a slot that is reserved for health checks, as no other was free.
     pub is_reserved: bool,
-    /// The task by whose own socket it comes: it has to show who it is, whatever else is allowed.
+    /// The task by whose socket it comes: such a request always needs a token.
     pub of_task: Option<Arc<TaskAt>>,
-    /// Whether it may take as long as it likes to read the present answer.
-    pub leisure: StallExemption,
+    /// Exempts the present response from the timeout of stalled writes.
+    pub stall_exemption: StallExemption,
     takeover: Arc<Mutex<Option<Takeover>>>,
 }
 
@@ -38,7 +38,7 @@ impl Caller {
             certificate,
             is_reserved,
             of_task: None,
-            leisure: StallExemption::default(),
+            stall_exemption: StallExemption::default(),
             takeover: Arc::default(),
         }
     }
@@ -48,29 +48,29 @@ impl Caller {
         Self { of_task, ..self }
     }
 
-    /// The address among whose requests that wait it counts; none for what comes by a task's socket, of which a node has few
-    /// connections, and must not have them at the expense of its own programs.
+    /// The address whose limit of waiting requests applies; none for a request by a task's socket, since these are few, and must not
+    /// count against programs on the agent's machine.
     pub fn waits_for(&self) -> Option<IpAddr> {
         self.of_task.is_none().then(|| self.peer.ip())
     }
 
-    /// Whether it is a program of this machine: tasks of an agent on it are not those.
+    /// Whether the caller is a program on this machine; tasks of an agent on it do not count as such.
     pub fn is_of_this_machine(&self) -> bool {
         self.of_task.is_none() && self.host() == Ipv4Addr::LOCALHOST
     }
 
-    /// The address among whose refusals it counts in the audit log; none for what comes by tasks' sockets: no task hides what is
-    /// refused to others of its node.
+    /// The address whose limit of recorded refusals applies; none for a request by a task's socket, so that no task can use up the
+    /// records of others on its node.
     pub fn is_refused_with(&self) -> Option<IpAddr> {
         self.of_task.is_none().then(|| self.host())
     }
 
-    /// Whose requests it counts among.
+    /// The address whose rate limit applies.
     pub fn host(&self) -> IpAddr {
         host(self.peer.ip())
     }
 
-    /// Once the answer is sent, which must be of status 101, `work` gets the connection, and what was read of it already.
+    /// Hands the connection to `work` once the response, which must have status 101, is sent; with the bytes already read.
     pub fn take_over<F>(&self, work: impl FnOnce(NetStream, Bytes) -> F + Send + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -79,7 +79,7 @@ impl Caller {
         *self.takeover.lock().unwrap_or_else(PoisonError::into_inner) = Some(takeover);
     }
 
-    /// Who goes on with the connection after HTTP.
+    /// Takes the work that goes on with the connection after HTTP.
     pub fn takeover(&self) -> Option<Takeover> {
         self.takeover.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -11,7 +11,7 @@ use berth_model::{
 
 use crate::audit::AuditChange;
 
-/// What a command changes; `store` holds the things that it names.
+/// The audit record of a command; `store` has the objects that it names.
 pub(super) fn changed(command: &Command, store: &Store) -> AuditChange {
     let of_cluster = |objects: Vec<String>| AuditChange::new(command.kind(), "", objects);
     let of_job = |job: &JobKey| AuditChange::new(command.kind(), &job.namespace, [job.id.to_string()]);
@@ -49,8 +49,8 @@ pub(super) fn changed(command: &Command, store: &Store) -> AuditChange {
         }
         Command::SetDeployment(set) => of_deployment(set.id),
         Command::PromoteDeployment(promote) => of_deployment(promote.id),
-        Command::SetAllocHealth(found) => {
-            of_cluster(found.iter().map(|health| health.alloc.to_string()).collect())
+        Command::SetAllocHealth(healths) => {
+            of_cluster(healths.iter().map(|health| health.alloc.to_string()).collect())
         }
         Command::SetNodeEligibility(node, _) => of_cluster(vec![node.to_string()]),
         Command::DrainNode(drain) => of_cluster(vec![drain.node.to_string()]),
@@ -80,7 +80,7 @@ pub(super) fn changed(command: &Command, store: &Store) -> AuditChange {
     }
 }
 
-/// Tokens by their accessors, and never by what they are shown as, not even by its hash.
+/// Tokens are named by their accessors, never by their secrets or the hashes of these.
 fn of_acl(change: &ChangeAcl, store: &Store) -> AuditChange {
     let (word, object) = match change {
         ChangeAcl::Bootstrap(token, _) => ("acl_bootstrap", token.id.to_string()),
@@ -92,9 +92,9 @@ fn of_acl(change: &ChangeAcl, store: &Store) -> AuditChange {
         ChangeAcl::DeleteToken(id) => ("delete_acl_token", id.to_string()),
         ChangeAcl::PutOneTime(one_time) => ("put_one_time_token", one_time.token.to_string()),
         ChangeAcl::TakeOneTime(secret) => {
-            // Whose secret is given out: whoever asks for it shows no token.
-            let taken = store.acl().one_time(secret).map(|one_time| one_time.token.to_string());
-            return AuditChange::new("take_one_time_token", "", taken);
+            // The token whose secret is handed out; the request itself has none.
+            let accessor = store.acl().one_time(secret).map(|one_time| one_time.token.to_string());
+            return AuditChange::new("take_one_time_token", "", accessor);
         }
         ChangeAcl::PutJoinToken(join) => {
             return AuditChange::new("put_join_token", "", join.node.map(|node| node.to_string()));
@@ -116,7 +116,7 @@ fn of_keyring(change: &ChangeKeyring) -> AuditChange {
     AuditChange::new(word, "", [key.to_string()])
 }
 
-/// Variables by their paths, and never with what is in them, not even encrypted.
+/// Variables are named by their paths, without their items, encrypted or not.
 fn of_variable(change: &ChangeVariable) -> AuditChange {
     let of = |word, key: &VariableKey| AuditChange::new(word, &key.namespace, [key.path.to_string()]);
     match change {

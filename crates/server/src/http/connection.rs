@@ -16,14 +16,14 @@ use crate::net::{KeepAlive, NetStream};
 /// A blocked reader may be silent for minutes: only the kernel can know that its machine is gone.
 const KEEP_ALIVE: KeepAlive =
     KeepAlive { idle: Duration::from_secs(30), interval: Duration::from_secs(10), retries: 3 };
-/// How long a client may go on sending what nobody reads, after its answer was sent.
+/// How long the rest of a client's request is read and discarded after its response was sent.
 const LINGER_MS: u64 = 1_000;
-/// Read at once of what nobody reads.
+/// Bytes discarded in one read.
 const LINGER_BUFFER_BYTES: usize = 16 << 10;
 
 type HttpConnection = http1::Connection<TokioIo<NetStream>, ConnectionRouter>;
 
-/// The router, which is given by which connection requests come.
+/// The router, with the connection that requests come by.
 struct ConnectionRouter {
     router: Router,
     caller: Caller,
@@ -35,7 +35,7 @@ impl Service<Request<Incoming>> for ConnectionRouter {
     type Future = Oneshot<Router, Request<Incoming>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        self.caller.leisure.set(false);
+        self.caller.stall_exemption.set(false);
         request.extensions_mut().insert(self.caller.clone());
         self.router.clone().oneshot(request)
     }
@@ -48,13 +48,16 @@ pub(crate) async fn serve(mut stream: NetStream, is_reserved: bool, api: &Api, r
     }
     let certificate = stream.certificate().map(|peer| peer.identity.to_string().into());
     let caller = Caller::new(stream.peer(), certificate, is_reserved).of_task(stream.of_task().cloned());
-    stream.set_write_stall_max(Duration::from_millis(api.limits.write_stall_ms), caller.leisure.clone());
+    stream.set_write_stall_max(
+        Duration::from_millis(api.limits.write_stall_ms),
+        caller.stall_exemption.clone(),
+    );
     let connection = open(stream, &api.limits, ConnectionRouter { router, caller: caller.clone() });
-    let ended = match until_done(connection, &api.stopping).await {
+    let outcome = match until_done(connection, &api.stopping).await {
         Ok((stream, read)) => match caller.takeover() {
             Some(take_over) => {
-                // Whoever looks at what a command has printed may take as long as he likes.
-                caller.leisure.set(true);
+                // A person may look at the output of a command without reading on.
+                caller.stall_exemption.set(true);
                 take_over(stream, read).await;
                 Ok(())
             }
@@ -62,7 +65,7 @@ pub(crate) async fn serve(mut stream: NetStream, is_reserved: bool, api: &Api, r
         },
         Err(error) => Err(error.to_string()),
     };
-    if let Err(error) = ended {
+    if let Err(error) = outcome {
         tracing::debug!(%error, "an http connection broke");
     }
 }
@@ -81,8 +84,8 @@ fn open(stream: NetStream, limits: &Limits, serving: ConnectionRouter) -> HttpCo
         .serve_connection(TokioIo::new(stream), serving)
 }
 
-/// Answers requests until the client or the server has had enough, and gives the open stream back, with what was read of
-/// it beyond the last request.
+/// Answers requests until the client closes, asks for another protocol, or the server stops. Returns the open stream with the bytes
+/// that were read beyond the last request.
 async fn until_done(
     mut connection: HttpConnection,
     stopping: &CancellationToken,
@@ -90,8 +93,8 @@ async fn until_done(
     let mut notified = false;
     loop {
         tokio::select! {
-            done = std::future::poll_fn(|context| connection.poll_without_shutdown(context)) => {
-                return done.map(|()| {
+            outcome = std::future::poll_fn(|context| connection.poll_without_shutdown(context)) => {
+                return outcome.map(|()| {
                     let parts = connection.into_parts();
                     (parts.io.into_inner(), parts.read_buf)
                 });
@@ -104,8 +107,8 @@ async fn until_done(
     }
 }
 
-/// Closes in a way that lets the last answer arrive: a stream that is closed while there is something to read is reset,
-/// and a client that still sends a body which was refused would never see why.
+/// Closes so that the last response arrives: the kernel resets a connection that is closed with unread bytes, and a client that is still
+/// sending a refused body would never see why.
 async fn linger(mut stream: NetStream) -> io::Result<()> {
     stream.shutdown().await?;
     let read_all = async {

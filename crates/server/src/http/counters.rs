@@ -12,7 +12,7 @@ use hyper::StatusCode;
 
 use crate::histogram::Histogram;
 
-/// What is measured of requests.
+/// Metrics of requests.
 #[derive(Debug, Default)]
 pub(crate) struct HttpCounters {
     /// In the order of the table of routes.
@@ -25,7 +25,7 @@ pub(crate) struct HttpCounters {
     pub requests: AtomicI64,
 }
 
-/// What is measured of one route's requests.
+/// Metrics of one route's requests.
 #[derive(Debug)]
 pub(crate) struct RouteCounters {
     /// The route's template.
@@ -39,7 +39,7 @@ pub(crate) struct RouteCounters {
 }
 
 impl HttpCounters {
-    /// What will be measured of a route.
+    /// Adds the metrics of a route.
     pub fn route(&self, path: &'static str, method: &'static str) -> Arc<RouteCounters> {
         let counters = Arc::new(RouteCounters {
             path,
@@ -51,7 +51,7 @@ impl HttpCounters {
         counters
     }
 
-    /// What has been measured of all routes.
+    /// The metrics of all routes.
     pub fn routes(&self) -> Vec<Arc<RouteCounters>> {
         self.routes.lock().expect("nothing panics while it holds this lock").clone()
     }
@@ -59,7 +59,7 @@ impl HttpCounters {
 
 impl RouteCounters {
     /// Counts an answer, and how long it took unless it waited for something.
-    pub fn answered(&self, status: StatusCode, took: Option<Duration>) {
+    pub fn on_answer(&self, status: StatusCode, took: Option<Duration>) {
         let class = usize::from(status.as_u16() / 100).clamp(1, self.answers.len()) - 1;
         self.answers[class].fetch_add(1, Ordering::Relaxed);
         if let Some(took) = took {
@@ -67,7 +67,7 @@ impl RouteCounters {
         }
     }
 
-    /// The first digit of a status, and how many answers had it; none of those that nobody got.
+    /// The first digits of statuses, with the number of responses; only those that there were.
     pub fn answers(&self) -> impl Iterator<Item = (usize, u64)> {
         let counts =
             self.answers.iter().enumerate().map(|(at, count)| (at + 1, count.load(Ordering::Relaxed)));

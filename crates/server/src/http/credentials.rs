@@ -32,9 +32,9 @@ pub(crate) fn secret(headers: &HeaderMap) -> Result<Option<&str>, Failure> {
     {
         return Err(Failure::bad_request("X-Nomad-Token and Authorization give two different tokens"));
     }
-    let shown = token.or(bearer).filter(|secret| !secret.is_empty());
-    failpoint("http.token", shown.unwrap_or_default().as_bytes());
-    Ok(shown)
+    let secret = token.or(bearer).filter(|secret| !secret.is_empty());
+    failpoint("http.token", secret.unwrap_or_default().as_bytes());
+    Ok(secret)
 }
 
 #[cfg(test)]
@@ -50,16 +50,16 @@ mod tests {
 
     #[test]
     fn a_token_comes_in_either_header() {
-        let known = Ok(Identity::Token(hash("secret")));
-        assert_eq!(identified(&[("x-nomad-token", "secret")]), known);
-        assert_eq!(identified(&[("authorization", "Bearer secret")]), known);
-        assert_eq!(identified(&[("authorization", "bearer  secret ")]), known);
-        assert_eq!(identified(&[("x-nomad-token", "secret"), ("authorization", "Bearer secret")]), known);
+        let expected = Ok(Identity::Token(hash("secret")));
+        assert_eq!(identified(&[("x-nomad-token", "secret")]), expected);
+        assert_eq!(identified(&[("authorization", "Bearer secret")]), expected);
+        assert_eq!(identified(&[("authorization", "bearer  secret ")]), expected);
+        assert_eq!(identified(&[("x-nomad-token", "secret"), ("authorization", "Bearer secret")]), expected);
         assert!(identified(&[("x-nomad-token", "one"), ("authorization", "Bearer other")]).is_err());
     }
 
     #[test]
-    fn who_shows_no_token_is_nobody() {
+    fn a_request_without_a_token_is_anonymous() {
         for headers in [&[][..], &[("x-nomad-token", "")], &[("authorization", "Basic c2VjcmV0")]] {
             assert_eq!(identified(headers), Ok(Identity::Anonymous));
         }

@@ -1,5 +1,5 @@
-//! Examples for the description of the API, from those that operations have: what one says of a type or of a part of a path holds
-//! wherever that is met again.
+//! Examples for the description of the API, collected from the operations: the example that one operation has of a type is used
+//! wherever the type occurs.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use super::routes::{
     parameters::{Parameter, ParameterKind},
 };
 
-/// What examples have in the place of ids.
+/// The id that examples have.
 const ID_SHOWN: &str = "8e2b1f0c-5a6d-4e3b-9c7f-2d1a0b9c8e7f";
-/// How the type of a list is called, around the type of its items.
+/// The name of a list's type, before and after that of its items.
 const LIST: (&str, &str) = ("alloc::vec::Vec<", ">");
 
 /// Examples of values, by the names of their types.
@@ -61,11 +61,11 @@ impl Examples {
 
 /// An example in JSON; none where there is none.
 pub(super) fn value(text: &str) -> Option<Value> {
-    serde_json::from_str(&filled(text)).ok()
+    serde_json::from_str(&with_ids(text)).ok()
 }
 
 /// A text with ids in the place of its variables.
-fn filled(text: &str) -> String {
+fn with_ids(text: &str) -> String {
     let parts = text.split('$').enumerate();
     parts
         .map(|(at, part)| match part.trim_start_matches(in_variable) {
@@ -78,15 +78,15 @@ fn filled(text: &str) -> String {
 /// What an operation's example has for a part of the path.
 pub(super) fn of_path(operation: &Operation, name: &str) -> Option<String> {
     let path = operation.target.split('?').next()?;
-    let mut shown = path.split('/');
+    let mut example_parts = path.split('/');
     for part in operation.path.split('/') {
-        let given = shown.next()?;
+        let value = example_parts.next()?;
         match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
             Some(all) if all.strip_prefix('*') == Some(name) => {
-                let rest: Vec<&str> = [given].into_iter().chain(shown).collect();
-                return Some(filled(&rest.join("/")));
+                let rest: Vec<&str> = [value].into_iter().chain(example_parts).collect();
+                return Some(with_ids(&rest.join("/")));
             }
-            Some(one) if one == name => return Some(filled(given)),
+            Some(one) if one == name => return Some(with_ids(value)),
             _ => {}
         }
     }
@@ -95,9 +95,9 @@ pub(super) fn of_path(operation: &Operation, name: &str) -> Option<String> {
 
 /// What an operation's example has for a parameter.
 pub(super) fn of_parameter(operation: &Operation, parameter: &Parameter) -> Option<Value> {
-    let uri: Uri = filled(operation.target).parse().ok()?;
-    let Query(given) = Query::<Vec<(String, String)>>::try_from_uri(&uri).ok()?;
-    let text = given.into_iter().find(|(name, _)| name == parameter.name)?.1;
+    let uri: Uri = with_ids(operation.target).parse().ok()?;
+    let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&uri).ok()?;
+    let text = pairs.into_iter().find(|(name, _)| name == parameter.name)?.1;
     match parameter.kind {
         ParameterKind::Text | ParameterKind::Duration | ParameterKind::Word(_) => Some(text.into()),
         ParameterKind::Number => text.parse::<u64>().ok().map(Value::from),

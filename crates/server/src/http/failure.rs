@@ -19,7 +19,7 @@ use crate::shared::{AgentError, ProposeError};
 pub(crate) struct Failure {
     pub status: StatusCode,
     pub text: String,
-    /// Where what is not there, or where it would be, last changed: a client waits for what comes after it.
+    /// Of an object that was not found: the index after which a client waits for it.
     pub index: Option<Index>,
 }
 
@@ -46,7 +46,7 @@ impl Failure {
         Self::new(StatusCode::TOO_MANY_REQUESTS, text)
     }
 
-    /// What cannot be written, through no fault of the client.
+    /// A write that failed through no fault of the client.
     pub fn unwritten(error: &std::io::Error) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, format!("write the snapshot: {error}"))
     }
@@ -78,10 +78,10 @@ impl Failure {
     }
 }
 
-/// Whether a request names JSON as what it takes. What takes anything gets text, which Nomad's clients show as it is.
+/// Whether a request accepts JSON by name. `*/*` gets text, which Nomad's clients show as it is.
 pub(crate) fn asks_for_json(request: &HeaderMap) -> bool {
-    let taken = request.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    taken.flat_map(|value| value.split(',')).any(|kind| {
+    let accepted = request.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|kind| {
         let mut parts = kind.split(';').map(str::trim);
         let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
         let weight = parts.find_map(|part| part.strip_prefix("q="));
@@ -106,7 +106,7 @@ fn set_headers(status: StatusCode, headers: &mut HeaderMap) {
     if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
         headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
-    // What is left of a body that was not read would be taken for the next request.
+    // The rest of the unread body would be parsed as the next request.
     if matches!(status, StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT) {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }

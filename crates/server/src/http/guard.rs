@@ -1,4 +1,4 @@
-//! Rejects cross-site requests: a browser sends what any page tells it to, also to a server on its own machine.
+//! Rejects cross-site requests: any web page can have a browser send requests, also to a server on its own machine.
 
 use std::net::IpAddr;
 

@@ -18,7 +18,7 @@ use hyper::{
     header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HeaderValue, VARY},
 };
 
-/// Shorter answers are sent as they are.
+/// Shorter responses are not compressed.
 const BODY_BYTES_MIN: u64 = 1 << 10;
 
 /// Marks the answer of a stream.
@@ -45,7 +45,7 @@ pub(crate) fn compress(response: Response) -> Response {
     head.headers.remove(CONTENT_LENGTH);
     head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     head.headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
-    // What is saved beyond the fastest level is not worth the time on the way to a client that waits.
+    // Higher levels save too little for the time that they take.
     let encoder = GzEncoder::new(Vec::new(), Compression::fast());
     Response::from_parts(head, Body::new(Gzipped { body, encoder: Some(encoder) }))
 }

@@ -15,7 +15,7 @@ use crate::http::failure::Failure;
 /// The only version there is.
 const VERSION: &str = "13";
 
-/// Agrees to go on as a WebSocket.
+/// The response that switches to a WebSocket.
 pub fn answer(headers: &HeaderMap) -> Result<Response, Failure> {
     let asks = has_word(headers, &CONNECTION, "upgrade") && has_word(headers, &UPGRADE, "websocket");
     let version = headers.get(SEC_WEBSOCKET_VERSION).is_some_and(|version| version == VERSION);
@@ -38,5 +38,5 @@ pub fn not_a_websocket() -> Failure {
 
 fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|found| found.trim().eq_ignore_ascii_case(word))
+    values.flat_map(|value| value.split(',')).any(|value| value.trim().eq_ignore_ascii_case(word))
 }

@@ -13,7 +13,7 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 
 use super::failure::Failure;
 
-/// How far threads that yield stand behind others: they get about a tenth of a processor that others want as well.
+/// Niceness added to threads that yield: they get about a tenth of a processor that others need as well.
 const NICE: i32 = 10;
 
 /// The threads that may work at a time.
@@ -30,35 +30,34 @@ impl Heavy {
         Self { turns, threads: Threads::default() }
     }
 
-    /// The same, of threads that leave the processors to everything else of this machine that is short of them: for work of which
-    /// there may be as much as anybody asks for, and which nothing but its own client waits for.
+    /// The same with threads of a lower priority: for work that clients can request in any amount, and that nobody else waits for.
     pub fn yielding(threads_max: usize) -> Self {
         let heavy = Self::new(threads_max);
         Self { threads: Threads::yielding(heavy.turns.available_permits()), ..heavy }
     }
 
-    /// Does the work once it is its turn. Whoever waits for a turn and goes away has not cost anything.
+    /// Does the work once a thread is free. Dropped while it waits for one, it never begins.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let turn = self.turns.clone().acquire_owned().await.expect("nobody closes it");
-        let done = self.threads.spawn(move || {
+        let task = self.threads.spawn(move || {
             let _turn = turn;
             work()
         });
-        match done.await {
+        match task.await {
             Ok(value) => value,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
     }
 
-    /// Does work that learns from a flag when its client has left, and may end then.
+    /// Does work that is given a flag, which is set when its client has left, so that it can end early.
     pub async fn run_for_client<T: Send + 'static>(
         &self,
         work: impl FnOnce(&AtomicBool) -> Result<T, Cancelled> + Send + 'static,
     ) -> Result<T, Failure> {
         let client = Client::default();
-        let left = client.0.clone();
-        // Only a client that is not there any more would read of it.
-        self.run(move || work(&left)).await.map_err(|error| Failure::busy(error.to_string()))
+        let has_left = client.0.clone();
+        // The error is never seen: it means that the client has left.
+        self.run(move || work(&has_left)).await.map_err(|error| Failure::busy(error.to_string()))
     }
 }
 
@@ -99,24 +98,24 @@ fn yield_processor() {
 
 impl Drop for BlockingRuntime {
     fn drop(&mut self) {
-        // Nobody waits for what it still does.
+        // Nobody waits for its remaining work, and a runtime must not be dropped where that would block.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// Goes through what there is for as long as the client does not leave.
+/// The items, until the client leaves.
 pub(crate) fn while_client_waits<'c, I: Iterator + 'c>(
-    left: &'c AtomicBool,
+    client_has_left: &'c AtomicBool,
     items: I,
 ) -> impl Iterator<Item = I::Item> + 'c {
-    items.take_while(|_| !left.load(Ordering::Relaxed))
+    items.take_while(|_| !client_has_left.load(Ordering::Relaxed))
 }
 
-/// What was found, unless the client has left before all was gone through.
-pub(crate) fn unless_disconnected<T>(left: &AtomicBool, found: T) -> Result<T, Cancelled> {
-    if left.load(Ordering::Relaxed) { Err(Cancelled) } else { Ok(found) }
+/// The result of a search, unless the client left before it was complete.
+pub(crate) fn unless_disconnected<T>(client_has_left: &AtomicBool, value: T) -> Result<T, Cancelled> {
+    if client_has_left.load(Ordering::Relaxed) { Err(Cancelled) } else { Ok(value) }
 }
 
 /// Whoever waits for the work; the flag is set once that is dropped.
@@ -155,18 +154,19 @@ mod tests {
 
     #[tokio::test]
     async fn work_is_told_that_its_client_has_left() {
-        let (heavy, (began, begun), (sender, ended)) = (Heavy::new(1), mpsc::channel(), mpsc::channel());
+        let (heavy, (start_sender, start), (end_sender, end)) =
+            (Heavy::new(1), mpsc::channel(), mpsc::channel());
         let work = heavy.run_for_client(move |left| {
-            began.send(()).expect("the test waits");
-            let patience = Instant::now() + Duration::from_secs(20);
-            while !left.load(Ordering::Relaxed) && Instant::now() < patience {
+            start_sender.send(()).expect("the test waits");
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while !left.load(Ordering::Relaxed) && Instant::now() < deadline {
                 std::thread::yield_now();
             }
-            sender.send(left.load(Ordering::Relaxed)).expect("the test waits");
+            end_sender.send(left.load(Ordering::Relaxed)).expect("the test waits");
             Err::<(), _>(Cancelled)
         });
         let client = async {
-            while begun.try_recv().is_err() {
+            while start.try_recv().is_err() {
                 tokio::task::yield_now().await;
             }
         };
@@ -174,6 +174,6 @@ mod tests {
             answer = work => panic!("it ended by itself: {answer:?}"),
             () = client => {}
         }
-        assert!(ended.recv().expect("it has ended"), "nobody told it");
+        assert!(end.recv().expect("it has ended"), "nobody told it");
     }
 }

@@ -1,5 +1,4 @@
-//! Reports query parameters and body members that are set and have no effect. The response names them, so that misspelt ones are
-//! noticed.
+//! Collects query parameters and body members that have no effect. The response names them, so that misspelt ones are noticed.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +19,7 @@ use super::query::Query;
 pub(super) const NAMES_MAX: usize = 8;
 const CHARS_MAX: usize = 64;
 
-/// What a request says in vain; clones share it.
+/// The names in a request that have no effect; clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ignored {
     query: Vec<String>,
@@ -47,7 +46,7 @@ impl Ignored {
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// Reads JSON, and notes which members nothing is made of.
+    /// Reads JSON, and notes the members that are ignored.
     pub fn read<T: DeserializeOwned>(&self, text: &[u8]) -> Result<T, serde_json::Error> {
         let mut json = serde_json::Deserializer::from_slice(text);
         let (mut paths, mut is_other) = (Vec::new(), !self.apart.is_empty());
@@ -55,14 +54,14 @@ impl Ignored {
             if is_member(&path, self.apart) {
                 is_other = false;
             } else if paths.len() < NAMES_MAX + EMPTY_MAX {
-                paths.push(shown(&path));
+                paths.push(path_prefix(&path));
             }
         })?;
         json.end()?;
         if !paths.is_empty() && !is_other {
             let empty = empty_members(text);
-            let named = paths.iter().filter(|path| !empty.contains(path));
-            let names = named.map(|path| plain(&format!("body.{path}"))).take(NAMES_MAX);
+            let nonempty = paths.iter().filter(|path| !empty.contains(path));
+            let names = nonempty.map(|path| plain(&format!("body.{path}"))).take(NAMES_MAX);
             self.body.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
         }
         Ok(value)
@@ -74,13 +73,13 @@ fn is_member(path: &Path<'_>, name: &str) -> bool {
     matches!(path, Path::Map { parent: Path::Root, key } if key == name)
 }
 
-/// The begin of a path: each name of it may be as long as a body, and be part of many paths.
-fn shown(path: &Path<'_>) -> String {
-    let mut shown = TextPrefix(String::new());
-    // It stops once there is enough of it.
-    let _ = write!(shown, "{path}");
-    // What may be absent is no step for whoever wrote it.
-    shown.0.replace(".?", "")
+/// The first characters of a path: each name in it may be as long as the body, and be part of many paths.
+fn path_prefix(path: &Path<'_>) -> String {
+    let mut prefix = TextPrefix(String::new());
+    // The error only says that the prefix is long enough.
+    let _ = write!(prefix, "{path}");
+    // serde_ignored writes `?` for an `Option`, which is no member of the JSON.
+    prefix.0.replace(".?", "")
 }
 
 /// The first characters of a text, more than are shown in the end.
@@ -88,9 +87,9 @@ struct TextPrefix(String);
 
 impl Write for TextPrefix {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let left = (4 * CHARS_MAX).saturating_sub(self.0.len());
-        self.0.extend(text.chars().take(left));
-        if left > 0 { Ok(()) } else { Err(fmt::Error) }
+        let remaining = (4 * CHARS_MAX).saturating_sub(self.0.len());
+        self.0.extend(text.chars().take(remaining));
+        if remaining > 0 { Ok(()) } else { Err(fmt::Error) }
     }
 }
 
@@ -104,7 +103,7 @@ fn empty_members(text: &[u8]) -> Vec<String> {
     members.into_iter().filter(|(_, HasContent(says))| !says).map(|(name, _)| name).collect()
 }
 
-/// Whether a value says something.
+/// Whether a value is not the zero value of Go, which means that it was never set.
 struct HasContent(bool);
 
 impl<'de> Deserialize<'de> for HasContent {
@@ -184,7 +183,7 @@ mod tests {
 
     #[derive(Debug, Default, Deserialize)]
     #[serde(default)]
-    struct Named {
+    struct WithMap {
         any: BTreeMap<String, Body>,
     }
 
@@ -231,11 +230,11 @@ mod tests {
 
     /// A long name is part of the path of all that is below it: to repeat it for each would take as long as their product.
     #[test]
-    fn no_more_of_a_path_is_looked_at_than_is_shown() {
+    fn only_the_shown_prefix_of_a_path_is_formatted() {
         let below = (0..100_000).map(|at| format!("\"{at}\":1")).collect::<Vec<_>>().join(",");
         let text = format!(r#"{{"any":{{"{}":{{{below}}}}}}}"#, "x".repeat(1 << 20));
         let ignored = Ignored::default();
-        ignored.read::<Named>(text.as_bytes()).map(drop).expect("JSON");
+        ignored.read::<WithMap>(text.as_bytes()).map(drop).expect("JSON");
         let names = ignored.names().expect("names");
         assert_eq!(names.split(", ").count(), NAMES_MAX);
         assert!(names.split(", ").all(|name| name.starts_with("body.any.xxx")), "{names}");

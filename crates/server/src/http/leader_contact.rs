@@ -16,13 +16,14 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::{api::Api, lease::end_once};
 
-/// Between two questions to the leader: what was revoked is seen in the state by then.
+/// Time between two reads of the log's position.
 const ASK_EVERY: Duration = Duration::from_millis(200);
-/// What was not confirmed for so long is held. With what it takes to see a revocation in the state it stays below a second.
+/// Without a confirmation for so long, requests are paused. Together with the time until a revocation is seen in the state this stays
+/// below a second.
 const CONTACT_MAX: Duration = Duration::from_millis(700);
-/// What was held for so long is ended: longer than elections take.
-const HELD_MAX: Duration = Duration::from_secs(10);
-/// What followers of something are sent when it is ended so.
+/// Requests that were paused for so long are ended: longer than elections take.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// The error that clients are sent then.
 pub(crate) const NO_CONTACT: &str = "this server has heard of no leader for too long to know whether the token is still good: ask another server";
 
 /// The contact to a leader, for all long-lived requests of this server.
@@ -43,7 +44,7 @@ impl Default for LeaderContact {
 }
 
 impl LeaderContact {
-    /// Follows it for something that begins now.
+    /// Follows the contact for a request that begins now.
     pub fn follow(&self) -> ContactWatch {
         let over = self.0.over.lock().unwrap_or_else(PoisonError::into_inner).clone();
         ContactWatch { in_contact: self.0.in_contact.subscribe(), over }
@@ -53,8 +54,8 @@ impl LeaderContact {
         self.0.in_contact.send_if_modified(|before| std::mem::replace(before, in_contact) != in_contact);
     }
 
-    /// Ends all that is held now; what begins later is not.
-    fn end_held(&self) {
+    /// Ends all requests that are paused now; later ones are not affected.
+    fn end_paused(&self) {
         let mut over = self.0.over.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *over).cancel();
     }
@@ -68,27 +69,27 @@ pub(crate) struct ContactWatch {
 }
 
 impl ContactWatch {
-    /// Completes once it may go on.
+    /// Completes once the request may go on.
     pub async fn until_contact_again(&self) {
         until_contact(self.in_contact.clone()).await;
     }
 
-    /// Completes once it is over.
+    /// Completes once the request is to end.
     pub async fn ended(&self) {
         self.over.cancelled().await;
     }
 }
 
-/// The same for what is polled.
+/// The same for bodies, which are polled.
 pub(crate) struct ContactPoll {
     in_contact: watch::Receiver<bool>,
     ended: Pin<Box<WaitForCancellationFutureOwned>>,
-    waits: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl From<ContactWatch> for ContactPoll {
     fn from(ContactWatch { in_contact, over }: ContactWatch) -> Self {
-        Self { in_contact, ended: Box::pin(over.cancelled_owned()), waits: None }
+        Self { in_contact, ended: Box::pin(over.cancelled_owned()), waiting: None }
     }
 }
 
@@ -100,43 +101,43 @@ impl ContactPoll {
         }
         while !*self.in_contact.borrow() {
             let in_contact = &self.in_contact;
-            let waits = self.waits.get_or_insert_with(|| Box::pin(until_contact(in_contact.clone())));
-            std::task::ready!(waits.as_mut().poll(context));
-            self.waits = None;
+            let waiting = self.waiting.get_or_insert_with(|| Box::pin(until_contact(in_contact.clone())));
+            std::task::ready!(waiting.as_mut().poll(context));
+            self.waiting = None;
         }
-        self.waits = None;
+        self.waiting = None;
         Poll::Ready(Ok(()))
     }
 }
 
 async fn until_contact(mut in_contact: watch::Receiver<bool>) {
-    // Once the server is gone, so is whatever waits here.
+    // An error means that the server has stopped, which ends whatever waits here.
     let _ = in_contact.wait_for(|in_contact| *in_contact).await;
 }
 
-/// What was found out so far.
+/// What is known of the contact.
 #[derive(Debug, Clone, Copy)]
 struct ContactState {
-    /// All that was acknowledged before is known.
+    /// This server knows all that was acknowledged before this time.
     contact_at: Instant,
-    /// Since when all is held.
-    held_since: Option<Instant>,
+    /// Since when requests are paused.
+    paused_since: Option<Instant>,
 }
 
 impl ContactState {
     /// When [`Self::check`] is due if no contact is confirmed before.
     fn due(self) -> Instant {
-        self.held_since.map_or(self.contact_at + CONTACT_MAX, |since| since + HELD_MAX)
+        self.paused_since.map_or(self.contact_at + CONTACT_MAX, |since| since + PAUSE_MAX)
     }
 
-    /// Holds or ends what lasts, if it is time.
+    /// Pauses or ends long-lived requests, if it is time.
     fn check(&mut self, contact: &LeaderContact, now: Instant) {
         if now < self.due() {
             return;
         }
-        // One that did not run for long begins to hold as it goes on, and asks before it ends anything.
-        if self.held_since.replace(now).is_some() {
-            contact.end_held();
+        // A process that was stopped for long first pauses requests when it goes on, and asks the leader before it ends any.
+        if self.paused_since.replace(now).is_some() {
+            contact.end_paused();
         } else {
             tracing::debug!(
                 "streams are held: this server does not know whether their tokens are still good"
@@ -145,28 +146,28 @@ impl ContactState {
         contact.set(false);
     }
 
-    /// All that was acknowledged by `at` is known `now`. What took too long to find out lets nothing go on, nor does it put off
-    /// the end of what is held.
-    fn confirmed(&mut self, contact: &LeaderContact, at: Instant, now: Instant) {
+    /// All that was acknowledged by `at` is known `now`. A confirmation that took too long resumes nothing, and does not postpone the end
+    /// of paused requests.
+    fn on_confirmed(&mut self, contact: &LeaderContact, at: Instant, now: Instant) {
         self.contact_at = at;
         if now < at + CONTACT_MAX {
-            self.held_since = None;
+            self.paused_since = None;
             contact.set(true);
         }
     }
 }
 
-/// Finds it out again and again for as long as the server lives and anything lasts.
+/// Confirms the contact again and again for as long as the server runs and has long-lived requests.
 pub(crate) async fn watch(api: Api) {
     let contact = api.leases.contact().clone();
-    let mut state = ContactState { contact_at: Instant::now(), held_since: None };
+    let mut state = ContactState { contact_at: Instant::now(), paused_since: None };
     loop {
         let next = Instant::now() + ASK_EVERY;
         if api.leases.are_none() {
-            // Whatever begins was allowed by what is acknowledged as it begins.
-            state.confirmed(&contact, Instant::now(), Instant::now());
+            // A request that begins later is checked against the state at that time.
+            state.on_confirmed(&contact, Instant::now(), Instant::now());
         } else {
-            let begun = Instant::now();
+            let asked_at = Instant::now();
             let mut confirmation = pin!(api.state.engine.knows_log());
             let fresh = loop {
                 tokio::select! {
@@ -177,11 +178,11 @@ pub(crate) async fn watch(api: Api) {
                 }
             };
             if fresh.is_ok() {
-                if state.held_since.is_some() {
-                    // What was revoked meanwhile ends before anything goes on.
+                if state.paused_since.is_some() {
+                    // Requests whose rights were revoked meanwhile end before any is resumed.
                     end_once(&api).await;
                 }
-                state.confirmed(&contact, begun, Instant::now());
+                state.on_confirmed(&contact, asked_at, Instant::now());
             }
         }
         loop {
@@ -204,10 +205,10 @@ mod tests {
 
     #[tokio::test]
     async fn what_lasts_is_held_after_a_while_and_ended_after_a_longer_one() {
-        let (contact, begun) = (LeaderContact::default(), Instant::now());
-        let mut state = ContactState { contact_at: begun, held_since: None };
+        let (contact, started_at) = (LeaderContact::default(), Instant::now());
+        let mut state = ContactState { contact_at: started_at, paused_since: None };
         let early = contact.follow();
-        let at = |ms| begun + Duration::from_millis(ms);
+        let at = |ms| started_at + Duration::from_millis(ms);
         state.check(&contact, at(699));
         assert!(*contact.0.in_contact.borrow());
         state.check(&contact, at(700));
@@ -218,12 +219,12 @@ mod tests {
         assert!(early.over.is_cancelled(), "no election takes as long");
         let late = contact.follow();
         assert!(!late.over.is_cancelled() && !*late.in_contact.borrow());
-        state.confirmed(&contact, at(10_800), at(11_500));
+        state.on_confirmed(&contact, at(10_800), at(11_500));
         assert!(
             !*late.in_contact.borrow() && state.due() == at(20_700),
             "what took so long says nothing of now"
         );
-        state.confirmed(&contact, at(10_800), at(10_900));
+        state.on_confirmed(&contact, at(10_800), at(10_900));
         late.until_contact_again().await;
         state.check(&contact, at(11_499));
         assert!(*contact.0.in_contact.borrow());
@@ -231,12 +232,12 @@ mod tests {
 
     /// It stood still, as a process or a machine does that is stopped: nothing is ended before anybody was asked.
     #[test]
-    fn who_did_not_run_for_long_ends_nothing_at_once() {
-        let (contact, begun) = (LeaderContact::default(), Instant::now());
-        let mut state = ContactState { contact_at: begun, held_since: None };
+    fn a_server_that_was_stopped_for_long_ends_no_stream_at_once() {
+        let (contact, started_at) = (LeaderContact::default(), Instant::now());
+        let mut state = ContactState { contact_at: started_at, paused_since: None };
         let stream = contact.follow();
-        state.check(&contact, begun + Duration::from_secs(600));
+        state.check(&contact, started_at + Duration::from_secs(600));
         assert!(!*contact.0.in_contact.borrow() && !stream.over.is_cancelled());
-        assert_eq!(state.due(), begun + Duration::from_secs(610));
+        assert_eq!(state.due(), started_at + Duration::from_secs(610));
     }
 }

@@ -41,9 +41,9 @@ use crate::{
     clock,
 };
 
-/// How often rights are looked at again.
+/// Time between two checks of the rights of leases.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// What followers of something are sent when that ends.
+/// The error that clients are sent when their rights have changed.
 pub(crate) const ENDED: &str = "the token was revoked, has expired, or may do something else now: ask again";
 
 /// The leases of all requests in progress.
@@ -59,10 +59,10 @@ struct LeaseTable {
 
 #[derive(Debug, Default)]
 struct Ledger {
-    granted: HashMap<u64, GrantedLease>,
-    /// Of what it was last looked at.
+    leases: HashMap<u64, GrantedLease>,
+    /// The state and time of the last check.
     checked: AsOf,
-    /// A lease was granted since by older rights.
+    /// A lease was granted since the last check, with rights that are older than that.
     is_behind: bool,
     /// Number of leases of tasks.
     of_workloads: usize,
@@ -71,9 +71,9 @@ struct Ledger {
 /// The state and time that rights follow from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct AsOf {
-    /// Of policies, roles and tokens.
+    /// The index of policies, roles and tokens.
     pub index: Index,
-    /// By which tokens end.
+    /// The time by which tokens expire.
     pub at: Timestamp,
 }
 
@@ -99,32 +99,31 @@ pub(crate) struct Lease {
 }
 
 impl Leases {
-    /// Watches over rights, which were made as of then, until the lease is dropped.
+    /// Watches the rights of a request, which were computed as of `as_of`, until the lease is dropped.
     pub fn grant(&self, identity: Identity, rights: Arc<Rights>, as_of: AsOf) -> Arc<Lease> {
         let number = self.0.next.fetch_add(1, Relaxed);
         let ended = CancellationToken::new();
         let mut ledger = self.ledger();
-        let granted = GrantedLease { identity, rights, ended: ended.clone() };
-        ledger.of_workloads += usize::from(granted.is_of_workload());
-        ledger.granted.insert(number, granted);
-        // What changed in between was looked at before this was there to be looked at.
+        let lease = GrantedLease { identity, rights, ended: ended.clone() };
+        ledger.of_workloads += usize::from(lease.is_of_workload());
+        ledger.leases.insert(number, lease);
+        // A check between `as_of` and now could not see this lease: the next one checks all again.
         ledger.is_behind |= as_of.index < ledger.checked.index || as_of.at < ledger.checked.at;
         Arc::new(Lease { number, leases: self.clone(), ended })
     }
 
-    /// Whether this server would know if one were over.
+    /// Whether this server would learn of a revocation.
     pub fn contact(&self) -> &LeaderContact {
         &self.0.contact
     }
 
     /// Whether there is no lease.
     pub fn are_none(&self) -> bool {
-        self.ledger().granted.is_empty()
+        self.ledger().leases.is_empty()
     }
 
-    /// The leases to check since the last call: only those of tasks while nothing has changed that rights
-    /// follow from, for a task's end is no such change. What is granted from now on by older rights is checked the next
-    /// time.
+    /// The leases to check now. While policies, roles and tokens are the same since the last call, only those of tasks, whose rights end
+    /// with the task. Leases that are granted later with older rights are checked the next time.
     fn due(&self, acl: &Acl, now: Timestamp) -> Vec<GrantedLease> {
         let mut ledger = self.ledger();
         let checked = std::mem::replace(&mut ledger.checked, AsOf { index: acl.rights_index(), at: now });
@@ -135,8 +134,8 @@ impl Leases {
         }
         let is_due =
             |granted: &&GrantedLease| (all || granted.is_of_workload()) && !granted.ended.is_cancelled();
-        let mut due: Vec<GrantedLease> = ledger.granted.values().filter(is_due).cloned().collect();
-        // There may be very many tasks: a token that was revoked does not wait for them.
+        let mut due: Vec<GrantedLease> = ledger.leases.values().filter(is_due).cloned().collect();
+        // There may be very many tasks: leases of tokens come first.
         due.sort_by_key(GrantedLease::is_of_workload);
         due
     }
@@ -146,11 +145,11 @@ impl Leases {
     }
 }
 
-/// Ends leases whose rights have changed. Takes as long as it takes to read the policies of all of them.
+/// Ends leases whose rights have changed. May take long: it evaluates the policies of each identity.
 fn end_changed(due: &[GrantedLease], policy: &dyn Policy, store: &Store, now: Timestamp) {
-    let mut found = HashMap::new();
+    let mut rights_of = HashMap::new();
     for granted in due {
-        let rights = found.entry(&granted.identity).or_insert_with(|| match &granted.identity {
+        let rights = rights_of.entry(&granted.identity).or_insert_with(|| match &granted.identity {
             Identity::Workload(workload) => workload
                 .check(store, now)
                 .map_err(BadToken::Workload)
@@ -169,10 +168,10 @@ pub(crate) async fn watch(api: Api) {
         return;
     }
     let confirming = leader_contact::watch(api.clone());
-    tokio::join!(end_over(api), confirming);
+    tokio::join!(check_periodically(api), confirming);
 }
 
-async fn end_over(api: Api) {
+async fn check_periodically(api: Api) {
     loop {
         tokio::select! {
             () = tokio::time::sleep(POLL_INTERVAL) => {}
@@ -182,7 +181,7 @@ async fn end_over(api: Api) {
     }
 }
 
-/// Ends what is over by the state as it is now.
+/// Checks the leases against the latest state once.
 pub(super) async fn end_once(api: &Api) {
     let (view, now) = (api.state.view(), clock::now());
     let due = api.leases.due(view.store.acl(), now);
@@ -190,9 +189,9 @@ pub(super) async fn end_once(api: &Api) {
         return;
     }
     let policy = api.policy.clone();
-    // Not behind what clients have worked on: what was revoked ends soon.
-    let checked = tokio::task::spawn_blocking(move || end_changed(&due, &*policy, &view.store, now));
-    if let Err(error) = checked.await {
+    // Not on the `heavy` threads: revocations must not wait behind work of clients.
+    let check = tokio::task::spawn_blocking(move || end_changed(&due, &*policy, &view.store, now));
+    if let Err(error) = check.await {
         std::panic::resume_unwind(error.into_panic());
     }
 }
@@ -216,17 +215,17 @@ impl Lease {
         self.leases.contact().follow()
     }
 
-    /// Waits while nobody knows whether it is over: what a client sends on to a node stops as what it is sent does.
+    /// Waits while it is not known whether the rights still hold: what a client sends to a node is paused like what it is sent.
     ///
     /// # Errors
     /// What the client is sent once it is over, or was not known for too long.
     pub async fn may_go_on(&self) -> Result<(), Failure> {
-        let held = self.contact();
+        let contact = self.contact();
         tokio::select! {
             biased;
             () = self.ended() => Err(Self::failure()),
-            () = held.ended() => Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, NO_CONTACT)),
-            () = held.until_contact_again() => Ok(()),
+            () = contact.ended() => Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, NO_CONTACT)),
+            () = contact.until_contact_again() => Ok(()),
         }
     }
 
@@ -235,21 +234,21 @@ impl Lease {
         Failure::new(StatusCode::FORBIDDEN, ENDED)
     }
 
-    /// A body that comes, broken off when the lease is over before all of it has passed.
+    /// A request body, broken off when the lease ends before the body does.
     pub fn guard(self: &Arc<Self>, body: Body) -> Body {
         self.guarded(body, None, BodyEnd::Cut)
     }
 
-    fn guarded(self: &Arc<Self>, body: Body, held: Option<ContactPoll>, end: BodyEnd) -> Body {
+    fn guarded(self: &Arc<Self>, body: Body, contact: Option<ContactPoll>, end: BodyEnd) -> Body {
         if body.is_end_stream() {
             return body;
         }
         let over = Box::pin(self.ended.clone().cancelled_owned());
-        Body::new(LeasedBody { body, over, held, end, _lease: self.clone() })
+        Body::new(LeasedBody { body, over, contact, end, _lease: self.clone() })
     }
 
-    /// The answer; one that is there as a whole was allowed when it was asked for. One that goes on is held while nobody knows
-    /// whether the lease is over.
+    /// Guards a response that is sent over time: it ends with the lease, and is paused while it is not known whether the lease is over. A
+    /// complete response is not guarded: it was allowed when it was made.
     pub fn guard_answer(self: &Arc<Self>, response: Response) -> Response {
         if response.body().size_hint().exact().is_some() {
             return response;
@@ -264,7 +263,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut ledger = self.leases.ledger();
-        let granted = ledger.granted.remove(&self.number);
+        let granted = ledger.leases.remove(&self.number);
         ledger.of_workloads -= usize::from(granted.is_some_and(|granted| granted.is_of_workload()));
     }
 }
@@ -273,8 +272,8 @@ impl Drop for Lease {
 struct LeasedBody {
     body: Body,
     over: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// None for what is never held.
-    held: Option<ContactPoll>,
+    /// None for a body that is never paused.
+    contact: Option<ContactPoll>,
     end: BodyEnd,
     _lease: Arc<Lease>,
 }
@@ -282,12 +281,12 @@ struct LeasedBody {
 /// How a body ends whose lease is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BodyEnd {
-    /// The connection is cut: nothing else shows that what has come is not the whole.
+    /// By cutting the connection: nothing else shows that the body is incomplete.
     Cut,
     /// By one more JSON object on a line of its own, which says why.
     Line,
     /// The line is written.
-    Said,
+    LineWritten,
 }
 
 impl LeasedBody {
@@ -295,10 +294,10 @@ impl LeasedBody {
         match self.end {
             BodyEnd::Cut => Some(Err(axum::Error::new(StreamAborted::because(why)))),
             BodyEnd::Line => {
-                self.end = BodyEnd::Said;
+                self.end = BodyEnd::LineWritten;
                 Some(Ok(Frame::data(format!("\n{}\n", serde_json::json!({ "Error": why })).into())))
             }
-            BodyEnd::Said => None,
+            BodyEnd::LineWritten => None,
         }
     }
 }
@@ -311,14 +310,14 @@ impl HttpBody for LeasedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if self.end == BodyEnd::Said {
+        if self.end == BodyEnd::LineWritten {
             return Poll::Ready(None);
         }
         if self.over.as_mut().poll(context).is_ready() {
             return Poll::Ready(self.ends(ENDED));
         }
-        if let Some(held) = &mut self.held
-            && let Err(why) = std::task::ready!(held.poll(context))
+        if let Some(contact) = &mut self.contact
+            && let Err(why) = std::task::ready!(contact.poll(context))
         {
             return Poll::Ready(self.ends(why));
         }
@@ -326,7 +325,7 @@ impl HttpBody for LeasedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.end == BodyEnd::Said || self.body.is_end_stream()
+        self.end == BodyEnd::LineWritten || self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -340,11 +339,11 @@ mod tests {
 
     use super::*;
 
-    /// Allows everything until it is shut.
+    /// Allows everything until it is revoked.
     #[derive(Debug, Default)]
-    struct Door(AtomicBool, Arc<Rights>);
+    struct RevocablePolicy(AtomicBool, Arc<Rights>);
 
-    impl Policy for Door {
+    impl Policy for RevocablePolicy {
         fn rights(&self, _: &Identity, _: &Acl, _: Timestamp) -> Result<Arc<Rights>, BadToken> {
             if self.0.load(SeqCst) { Err(BadToken::Unknown) } else { Ok(self.1.clone()) }
         }
@@ -355,8 +354,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_by_what_was_true_before_the_last_look_is_looked_at_once_more() {
-        let (leases, policy, store) = (Leases::default(), Door::default(), Store::default());
+    fn a_lease_granted_with_rights_older_than_the_last_check_is_checked_again() {
+        let (leases, policy, store) = (Leases::default(), RevocablePolicy::default(), Store::default());
         let check = |now| end_changed(&leases.due(store.acl(), now), &policy, &store, now);
         let early = leases.grant(Identity::Anonymous, policy.1.clone(), now(5));
         check(Timestamp(10));
@@ -370,24 +369,24 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_is_dropped_is_forgotten() {
+    fn a_dropped_lease_is_removed() {
         let leases = Leases::default();
         let lease = leases.grant(Identity::Anonymous, Arc::default(), now(1));
         let body =
             lease.guard(Body::from_stream(futures_util::stream::pending::<Result<Bytes, axum::Error>>()));
         drop(lease);
-        assert_eq!(leases.ledger().granted.len(), 1, "the body is still watched");
+        assert_eq!(leases.ledger().leases.len(), 1, "the body is still watched");
         drop(body);
-        assert_eq!(leases.ledger().granted.len(), 0);
+        assert_eq!(leases.ledger().leases.len(), 0);
     }
 
     /// A lock that every request takes is not held while policies are read.
     #[test]
-    fn leases_are_lent_while_others_are_looked_at() {
+    fn leases_are_granted_while_others_are_checked() {
         #[derive(Debug)]
-        struct Lending(Leases);
+        struct GrantingPolicy(Leases);
 
-        impl Policy for Lending {
+        impl Policy for GrantingPolicy {
             fn rights(&self, identity: &Identity, _: &Acl, _: Timestamp) -> Result<Arc<Rights>, BadToken> {
                 drop(self.0.grant(identity.clone(), Arc::default(), now(1)));
                 Ok(Arc::default())
@@ -402,7 +401,7 @@ mod tests {
         let _late = leases.grant(Identity::Anonymous, Arc::default(), now(4));
         let due = leases.due(acl, Timestamp(6));
         assert_eq!(due.len(), 2);
-        end_changed(&due, &Lending(leases.clone()), &store, Timestamp(6));
+        end_changed(&due, &GrantingPolicy(leases.clone()), &store, Timestamp(6));
         assert!(lease.check().is_ok());
     }
 }

@@ -85,19 +85,19 @@ fn span_of_page<K: FromStr + Ord>(call: &Call, span: Span<K>, reverse: bool) -> 
     Ok(from_key(span, key, reverse))
 }
 
-/// What is left of a span from a key on.
+/// The part of a span from a key on.
 fn from_key<K>((first, last): Span<K>, key: K, reverse: bool) -> Span<K> {
     if reverse { (first, Bound::Included(key)) } else { (Bound::Included(key), last) }
 }
 
-/// A page ends with the item that makes it so long.
+/// A page ends with the item with which it reaches this size.
 const PAGE_BYTES_MAX: usize = 8 << 20;
 /// A piece ends when its rows have taken so many steps to filter, some milliseconds.
 const PIECE_STEPS_MAX: u64 = ITEM_STEPS_MAX;
-/// A piece ends when so many bytes of items have been made to be filtered, some milliseconds.
-const PIECE_MADE_BYTES_MAX: u64 = 1 << 20;
+/// A piece ends when so many bytes of items have been built for the filter, some milliseconds.
+const PIECE_BUILT_BYTES_MAX: u64 = 1 << 20;
 
-/// A place in a list.
+/// A position in a list.
 #[derive(Clone)]
 struct Cursor<L: Listing> {
     view: CallerView,
@@ -142,8 +142,8 @@ impl<L: Listing> Cursor<L> {
         Ok(None)
     }
 
-    /// The key of the first row of the rest that is in the list, if it is among the next rows: that of another is not for the
-    /// caller.
+    /// The key of the first row of the rest that is in the list, if it is among the next rows. The keys of other rows must not be shown to
+    /// the caller, who may not see those rows.
     fn next_key(&mut self, rows_max: usize) -> Option<L::Key> {
         let Self { view, listing, reverse, rest, .. } = self;
         let span = rest.take()?;
@@ -165,17 +165,18 @@ fn passes(filter: Option<&mut Filter>, whole: impl FnOnce() -> Value) -> Result<
     filter.map_or(Ok(true), |filter| filter.passes(&whole()))
 }
 
-/// What was there when a piece began.
+/// The counts at the beginning of a piece.
 struct PieceStart {
     bytes: usize,
     steps: u64,
-    made: u64,
+    built_bytes: u64,
 }
 
 impl PieceStart {
     fn begin(filter: Option<&Filter>, bytes: usize) -> Self {
-        let (steps, made) = filter.map_or((0, 0), |filter| (filter.taken(), filter.made()));
-        Self { bytes, steps, made }
+        let (steps, built_bytes) =
+            filter.map_or((0, 0), |filter| (filter.steps_taken(), filter.built_bytes()));
+        Self { bytes, steps, built_bytes }
     }
 
     /// Whether it is long enough, or took enough work.
@@ -183,7 +184,7 @@ impl PieceStart {
         let now = Self::begin(filter, bytes);
         now.bytes - self.bytes >= PIECE_BYTES_MAX
             || now.steps - self.steps >= PIECE_STEPS_MAX
-            || now.made - self.made >= PIECE_MADE_BYTES_MAX
+            || now.built_bytes - self.built_bytes >= PIECE_BUILT_BYTES_MAX
     }
 }
 
@@ -215,9 +216,9 @@ async fn page<L: Listing>(call: &Call, mut cursor: Cursor<L>, items_max: u64) ->
             continue;
         }
         let write = move || (cursor.write(ROWS_MAX, items_max, &mut items), cursor, items);
-        let written;
-        (written, cursor, items) = call.api.lists.run(write).await;
-        next = written?;
+        let outcome;
+        (outcome, cursor, items) = call.api.lists.run(write).await;
+        next = outcome?;
     }
     let mut response = reply::whole(items.end());
     if let Some(key) = next {
@@ -226,7 +227,7 @@ async fn page<L: Listing>(call: &Call, mut cursor: Cursor<L>, items_max: u64) ->
     Ok(response)
 }
 
-/// Some rows that are found already: filtered, in their order or backwards.
+/// Rows that have been collected already: filtered, forwards or backwards.
 struct Rows<R, F, W> {
     rows: std::vec::IntoIter<R>,
     filter: Option<Filter>,
@@ -286,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_ends_when_much_was_made_to_be_filtered() {
+    fn a_piece_ends_when_much_was_built_for_the_filter() {
         let mut filter = Filter::parse(r#"ID == "other""#).expect("it is right");
         let item = serde_json::json!({ "ID": "web", "Meta": { "text": "x".repeat(256 << 10) } });
         let piece = PieceStart::begin(Some(&filter), 0);
@@ -295,7 +296,7 @@ mod tests {
             assert!(!piece.is_full(Some(&filter), 0));
         }
         assert_eq!(filter.passes(&item), Ok(false));
-        assert!(piece.is_full(Some(&filter), 0), "{} bytes were made", filter.made());
-        assert!(filter.taken() >= 4 * 256, "the answer has taken {} steps", filter.taken());
+        assert!(piece.is_full(Some(&filter), 0), "{} bytes were built", filter.built_bytes());
+        assert!(filter.steps_taken() >= 4 * 256, "the answer has taken {} steps", filter.steps_taken());
     }
 }

@@ -10,7 +10,7 @@ use super::{
     reply,
 };
 
-/// Answers with a list of what is found already; `name` is what it is in order of, and the token of a page.
+/// Answers with a list of collected rows, which are in order of `name`; that is also the token of a page.
 pub(crate) async fn named<R: Serialize + Send + 'static>(
     call: &Call,
     mut rows: Vec<R>,

@@ -1,4 +1,4 @@
-//! Members of JSON that are null: clients in Go write them for whatever was never set, and mean that it is absent.
+//! Removes members of JSON objects that are null: clients in Go write them for fields that were never set.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ pub(crate) fn blanked(json: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(text)
 }
 
-/// Blanks a member and the comma that parts it from another; gives where reading goes on.
+/// Blanks a member and the comma next to it; returns the position where reading goes on.
 fn blank_member(text: &mut [u8], key: usize, end: usize) -> usize {
     let next = after_spaces(text, end);
     let (first, last) = match text.get(next) {
@@ -107,17 +107,17 @@ mod tests {
         match value {
             Value::Array(items) => items.into_iter().map(without_nulls).collect(),
             Value::Object(members) => {
-                let given = members.into_iter().filter(|(_, value)| !value.is_null());
-                given.map(|(key, value)| (key, without_nulls(value))).collect()
+                let set = members.into_iter().filter(|(_, value)| !value.is_null());
+                set.map(|(key, value)| (key, without_nulls(value))).collect()
             }
             other => other,
         }
     }
 
-    /// Words that make no JSON, and JSON, from a number.
-    struct Made(u64);
+    /// JSON, and text that is none, from a seed.
+    struct RandomJson(u64);
 
-    impl Made {
+    impl RandomJson {
         fn below(&mut self, max: u64) -> u64 {
             self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (self.0 >> 33) % max
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn any_json_is_what_it_was_but_for_these_members() {
         for seed in 0..2_000 {
-            let value = Made(seed).value(4);
+            let value = RandomJson(seed).value(4);
             for text in [value.to_string(), format!("{value:#}")] {
                 let read: Value = serde_json::from_slice(&blanked(text.as_bytes())).expect("JSON");
                 assert_eq!(read, without_nulls(value.clone()), "{seed}: {text}");
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn no_text_is_too_odd() {
         for seed in 0..20_000 {
-            let text = Made(seed).text(12);
+            let text = RandomJson(seed).text(12);
             assert_eq!(blanked(text.as_bytes()).len(), text.len(), "{seed}: {text}");
         }
     }

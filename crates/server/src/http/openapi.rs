@@ -68,7 +68,7 @@ fn definitions(table: &Table, schemas: &mut SchemaGenerator) -> Map<String, Valu
     for (name, definition) in (table.definitions)(&format!("#{SCHEMAS}/")) {
         match all.get_mut(&name) {
             // What a type says of it holds too.
-            Some(Value::Object(known)) => merge(known, definition),
+            Some(Value::Object(own)) => merge(own, definition),
             _ => drop(all.insert(name, definition)),
         }
     }
@@ -76,15 +76,15 @@ fn definitions(table: &Table, schemas: &mut SchemaGenerator) -> Map<String, Valu
 }
 
 /// Adds to a schema what another says of the same, its members beside those that it has.
-fn merge(known: &mut Map<String, Value>, other: Value) {
+fn merge(own: &mut Map<String, Value>, other: Value) {
     let Value::Object(other) = other else { return };
     for (key, value) in other {
         if key == "properties"
-            && let (Some(Value::Object(members)), Value::Object(more)) = (known.get_mut(&key), &value)
+            && let (Some(Value::Object(members)), Value::Object(more)) = (own.get_mut(&key), &value)
         {
             members.extend(more.clone());
         } else {
-            known.insert(key, value);
+            own.insert(key, value);
         }
     }
 }
@@ -103,10 +103,11 @@ fn plain(schema: &mut Schema) {
 }
 
 fn operation(table: &Table, route: &Route, examples: &Examples, schemas: &mut SchemaGenerator) -> Value {
-    let is_taken = |parameter: &&Parameter| route.contract.parameters.contains(&parameter.name);
+    let is_declared = |parameter: &&Parameter| route.contract.parameters.contains(&parameter.name);
     let documented = table.operations.iter().find(|operation| operation.is_of(route));
-    let named = table.parameters.iter().filter(is_taken).map(|known| parameter(known, documented));
-    let parameters: Vec<Value> = path_parameters(route.path, documented).chain(named).collect();
+    let of_query =
+        table.parameters.iter().filter(is_declared).map(|declared| parameter(declared, documented));
+    let parameters: Vec<Value> = path_parameters(route.path, documented).chain(of_query).collect();
     let mut operation = json!({
         "operationId": documented.map_or(route.path, |operation| operation.id),
         "summary": route.summary,
@@ -178,7 +179,7 @@ fn responses(
     let text = json!({ "text/plain": { "schema": { "type": "string" } } });
     let error = schemas.subschema_for::<ErrorBody>();
     let content = json!({ "application/json": { "schema": error }, "text/plain": text["text/plain"] });
-    let mistake = json!({ "description": "What is wrong, and what to do about it", "content": content });
+    let failure = json!({ "description": "What is wrong, and what to do about it", "content": content });
     let (status, answer) = match &route.contract.answer {
         ResponseBody::Json(shape) => {
             let content = json_content(*shape, schemas);
@@ -202,7 +203,7 @@ fn responses(
             (if is_no_content { "204" } else { "200" }, json!({ "description": "Done" }))
         }
     };
-    json!({ status: answer, "default": mistake })
+    json!({ status: answer, "default": failure })
 }
 
 /// A type's schema where it is used, perhaps as a reference.

@@ -27,20 +27,20 @@ pub(crate) struct Proposer {
     lease: Option<Arc<Lease>>,
     /// None where nothing is recorded of the request.
     audited: Option<Arc<Audited>>,
-    /// Where the last change was committed; 0 for none yet.
-    written: Arc<AtomicU64>,
+    /// The index at which the last change was committed; 0 for none yet.
+    written_index: Arc<AtomicU64>,
 }
 
 impl Proposer {
-    /// What is committed is noted in `written`.
+    /// The index of each committed change is stored in `written_index`.
     pub fn new(
         state: State,
         access: Arc<Access>,
         lease: Option<Arc<Lease>>,
         audited: Option<Arc<Audited>>,
-        written: Arc<AtomicU64>,
+        written_index: Arc<AtomicU64>,
     ) -> Self {
-        Self { state, access, lease, audited, written }
+        Self { state, access, lease, audited, written_index }
     }
 
     /// The version of the entries that the cluster writes.
@@ -56,8 +56,7 @@ impl Proposer {
         Ok(self.decide(command).await??)
     }
 
-    /// Proposes commands that come into one entry, of which each is about what the one before it makes: where the first is refused
-    /// all are.
+    /// Proposes commands in one entry, each of which depends on the one before: if the first is refused, all are.
     ///
     /// # Errors
     /// When the request may not, or it cannot be done.
@@ -65,7 +64,7 @@ impl Proposer {
         Ok(self.decide_all(commands).await??)
     }
 
-    /// The same for whoever looks at why it changed nothing.
+    /// The same for callers that handle the refusal themselves.
     ///
     /// # Errors
     /// When the request may not, or it cannot be written.
@@ -78,34 +77,34 @@ impl Proposer {
         for command in &commands {
             self.access.permit(command, &self.state.view().store)?;
         }
-        let noted = self.audited.as_ref().map(|audited| {
+        let recorded = self.audited.as_ref().map(|audited| {
             let view = self.state.view();
             let begin = |command| audited.begin_change(changed(command, &view.store));
             (audited, commands.iter().map(begin).collect::<Vec<_>>())
         });
         let committed = self.state.engine.propose(commands).await;
-        let decided = committed.map(|committed| {
-            let decided = committed.outcomes.into_iter().collect::<Result<(), Refusal>>();
-            decided.map(|()| committed.index)
+        let outcome = committed.map(|committed| {
+            let refusal = committed.outcomes.into_iter().collect::<Result<(), Refusal>>();
+            refusal.map(|()| committed.index)
         });
-        if let Some((audited, numbers)) = noted {
-            numbers.into_iter().for_each(|number| audited.end_change(number, word(&decided)));
+        if let Some((audited, numbers)) = recorded {
+            numbers.into_iter().for_each(|number| audited.end_change(number, word(&outcome)));
         }
-        if let Ok(Ok(Index(index))) = &decided {
-            self.written.fetch_max(*index, Ordering::Relaxed);
+        if let Ok(Ok(Index(index))) = &outcome {
+            self.written_index.fetch_max(*index, Ordering::Relaxed);
         }
-        Ok(decided?)
+        Ok(outcome?)
     }
 
-    /// Takes back what a request has begun and does not finish: also where it may do nothing more, and nobody is informed of it.
+    /// Proposes a command that undoes what a request has begun and cannot finish, without a check of its rights. Failures are ignored.
     pub async fn take_back(&self, command: Command) {
         drop(self.state.engine.propose(vec![command]).await);
     }
 }
 
 /// What the audit log says of a change: where it was written, or in a word why it was not.
-fn word(decided: &Result<Result<Index, Refusal>, ProposeError>) -> Result<Index, &'static str> {
-    match decided {
+fn word(outcome: &Result<Result<Index, Refusal>, ProposeError>) -> Result<Index, &'static str> {
+    match outcome {
         Ok(Ok(index)) => Ok(*index),
         Ok(Err(_)) => Err("refused"),
         Err(error) => Err(match error {

@@ -1,5 +1,5 @@
-//! The parameters after the question mark. Values that make no sense are refused. Names that a route does not read are not:
-//! clients of Nomad send some that mean nothing here. They are named in the answer, so that a misspelt one is seen.
+//! Query parameters. Invalid values are refused. Names that a route does not read are accepted, since clients of Nomad send some that
+//! mean nothing here; the response names them, so that misspelt ones are noticed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,52 +12,52 @@ use super::{
     routes::Contract,
 };
 
-/// What clients send with any request, whatever it is about.
+/// Parameters that clients send with any request.
 const EVERYWHERE: &[&str] =
     &["region", "namespace", "token", "stale", "consistent", "pretty", "index", "wait"];
 
 /// A request's parameters, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct Query {
-    given: Vec<(String, String)>,
-    /// What the route says that it takes and answers.
+    pairs: Vec<(String, String)>,
+    /// The contract of the route.
     contract: Arc<Contract>,
 }
 
 impl Query {
     pub fn of(uri: &Uri, contract: Arc<Contract>) -> Result<Self, Failure> {
         let query = Extracted::try_from_uri(uri).map_err(|error| Failure::bad_request(error.body_text()))?;
-        Ok(Self { given: query.0, contract })
+        Ok(Self { pairs: query.0, contract })
     }
 
-    /// What the route says that it takes and answers.
+    /// The contract of the route.
     pub fn contract(&self) -> &Contract {
         &self.contract
     }
 
-    /// All that is given, in order.
-    pub fn given(&self) -> impl Iterator<Item = &(String, String)> {
-        self.given.iter()
+    /// All names and values, in order.
+    pub fn pairs(&self) -> impl Iterator<Item = &(String, String)> {
+        self.pairs.iter()
     }
 
-    /// The names of those that the route does not read though they ask for something, as a header can hold them.
+    /// The names of those that have a value and that the route does not read, as a header can hold them.
     pub fn ignored(&self) -> impl Iterator<Item = String> {
         let is_read =
             move |name: &str| EVERYWHERE.contains(&name) || self.contract.parameters.contains(&name);
         let asks = |value: &str| !matches!(value, "" | "false" | "0");
-        let unread = self.given.iter().filter(move |(name, value)| !is_read(name) && asks(value));
+        let unread = self.pairs.iter().filter(move |(name, value)| !is_read(name) && asks(value));
         unread.take(NAMES_MAX).map(|(name, _)| plain(name))
     }
 
     /// The region of the request; none for the server's own.
     pub fn region(&self) -> Option<&str> {
-        let region = self.given.iter().find(|(name, _)| name == "region");
+        let region = self.pairs.iter().find(|(name, _)| name == "region");
         region.map(|(_, value)| value.as_str()).filter(|region| !region.is_empty())
     }
 
-    /// Whether the request waits for a change, or for what comes of a stream.
+    /// Whether the request waits for a change, or follows a stream.
     pub fn waits(&self) -> bool {
-        self.given.iter().any(|(name, value)| name == "index" && !value.is_empty())
+        self.pairs.iter().any(|(name, value)| name == "index" && !value.is_empty())
     }
 
     /// Whether any server may answer, with a state that may be old.
@@ -73,12 +73,12 @@ impl Query {
     /// All values of that name.
     pub fn all<'q>(&'q self, name: &'q str) -> impl Iterator<Item = &'q str> {
         self.check_declared(name);
-        self.given.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.pairs.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     fn first(&self, name: &str) -> Option<&str> {
         self.check_declared(name);
-        self.given.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// The table of routes names every parameter that is read; the description of the API comes from there.
@@ -117,10 +117,10 @@ impl Query {
     /// One of a few words.
     pub fn word<T: Copy>(&self, name: &str, words: &[(&str, T)], default: T) -> Result<T, Failure> {
         let Some(text) = self.text(name) else { return Ok(default) };
-        let found = words.iter().find(|(word, _)| *word == text).map(|(_, meant)| *meant);
-        found.ok_or_else(|| {
-            let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            Failure::value(name, text, &known.join(" or "))
+        let value = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        value.ok_or_else(|| {
+            let accepted: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            Failure::value(name, text, &accepted.join(" or "))
         })
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     net::{RateExceeded, Rates},
 };
 
-/// Whose requests are counted. A task's token is signed again all the time: those of an allocation count as one.
+/// Whose requests are counted. Tokens of tasks change often: those of an allocation count as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum RateOwner {
     Token(SecretHash),
@@ -22,7 +22,7 @@ pub(super) enum RateOwner {
 }
 
 impl RateOwner {
-    /// None for those who show nothing.
+    /// None without a token.
     pub fn of(identity: &Identity) -> Option<Self> {
         match identity {
             Identity::Anonymous => None,
@@ -32,8 +32,8 @@ impl RateOwner {
     }
 }
 
-/// Where requests come from. Those by sockets of tasks have their node's address, and are not counted as the node's: no task holds up
-/// what else runs there.
+/// Where requests come from. Those by sockets of tasks have their node's address, but do not count as the node's, so that no task can
+/// use up the rate of other programs there.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Origin {
     Address(IpAddr),
@@ -60,8 +60,8 @@ impl Origin {
 #[derive(Debug)]
 pub(crate) struct CallerRates {
     rates: RequestRates,
-    /// What times are counted from.
-    begun: Instant,
+    /// Times are counted from here.
+    started_at: Instant,
     origins: Rates<Origin>,
     tokens: Rates<RateOwner>,
     /// Requests refused for their address.
@@ -74,7 +74,7 @@ impl CallerRates {
     pub fn new(rates: RequestRates) -> Self {
         Self {
             rates,
-            begun: Instant::now(),
+            started_at: Instant::now(),
             origins: Rates::default(),
             tokens: Rates::default(),
             of_address: AtomicU64::new(0),
@@ -82,8 +82,8 @@ impl CallerRates {
         }
     }
 
-    /// Counts a request of an address, or of an allocation whose task's socket it comes by. Whoever shows a token that is one goes
-    /// on without, by the limit of that token: anonymous clients of the same address, behind a gateway, lock nobody out.
+    /// Counts a request of an address, or of the allocation of the task by whose socket it comes. A request with a valid token passes
+    /// even above this limit, since that of its token applies: anonymous clients of the same address, behind a gateway, lock nobody out.
     ///
     /// # Errors
     /// When it is over its limit.
@@ -92,7 +92,7 @@ impl CallerRates {
         let (name, rate) = self.limit(caller, ("request-rate-address", self.rates.address));
         let origin = Origin::of(caller);
         let whose = origin.whose();
-        match self.origins.take(origin, rate, self.begun.elapsed()) {
+        match self.origins.take(origin, rate, self.started_at.elapsed()) {
             Err(RateExceeded) if !is_known() => {
                 self.of_address.fetch_add(1, Relaxed);
                 Err(too_often(whose, name, rate))
@@ -101,7 +101,7 @@ impl CallerRates {
         }
     }
 
-    /// Counts a request with a token that is one.
+    /// Counts a request with a valid token.
     ///
     /// # Errors
     /// When the token is over its limit.
@@ -109,7 +109,7 @@ impl CallerRates {
         let Some(caller) = caller else { return Ok(()) };
         let Some(owner) = RateOwner::of(identity) else { return Ok(()) };
         let (name, rate) = self.limit(caller, ("request-rate-token", self.rates.token));
-        self.tokens.take(owner, rate, self.begun.elapsed()).map_err(|RateExceeded| {
+        self.tokens.take(owner, rate, self.started_at.elapsed()).map_err(|RateExceeded| {
             self.of_token.fetch_add(1, Relaxed);
             too_often("this token", name, rate)
         })
@@ -156,14 +156,14 @@ mod tests {
     fn what_comes_by_sockets_of_tasks_counts_by_their_allocation_and_not_by_their_node() {
         let rates = CallerRates::new(RequestRates { address: 10, token: 10, loopback: 0 });
         let take = |caller: &Caller| rates.by_origin(Some(caller), || false);
-        let taken =
+        let count =
             |caller: &Caller| std::iter::repeat_with(|| take(caller)).take_while(Result::is_ok).count();
         let one = by_socket(1, "main");
-        assert!(taken(&one) >= 20);
-        let refused = take(&by_socket(1, "side")).expect_err("its tasks count as one");
-        assert!(refused.text.starts_with("too many requests of your allocation's tasks"), "{}", refused.text);
+        assert!(count(&one) >= 20);
+        let refusal = take(&by_socket(1, "side")).expect_err("its tasks count as one");
+        assert!(refusal.text.starts_with("too many requests of your allocation's tasks"), "{}", refusal.text);
         assert!(take(&by_socket(2, "main")).is_ok(), "another's are its own");
-        assert!(taken(&Caller::new(([10, 0, 0, 1], 6).into(), None, false)) >= 20, "the node's are, too");
+        assert!(count(&Caller::new(([10, 0, 0, 1], 6).into(), None, false)) >= 20, "the node's are, too");
         assert!(take(&by_socket(2, "main")).is_ok(), "and take nothing from it");
     }
 }

@@ -35,7 +35,7 @@ const UNCONFIRMED: HeaderName = HeaderName::from_static("x-berth-unconfirmed");
 const IGNORED: HeaderName = HeaderName::from_static("x-berth-ignored");
 const HELD: HeaderName = HeaderName::from_static("x-berth-held");
 
-/// The age of a contact longer ago than this many milliseconds, or never: clients make nanoseconds of them.
+/// Largest age of a contact that is reported, also for none: clients convert it to nanoseconds, which must not overflow.
 const LAST_CONTACT_MS_MAX: u64 = 86_400_000;
 
 /// The state that a response shows, where that is newer than the one that it was created for.
@@ -53,7 +53,7 @@ pub(crate) fn json<T: Serialize>(query: &Query, value: &T) -> Reply {
     Ok(whole(text.into_bytes()))
 }
 
-/// JSON text that is there as a whole.
+/// A response of complete JSON text.
 pub(crate) fn whole(text: Bytes) -> Response {
     let mut response = with_type(Body::from(text.clone()), JSON);
     response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(text.len()));
@@ -70,7 +70,7 @@ pub(crate) fn check_answer<T>(query: &Query) {
     debug_assert_eq!(declared, owned_name::<T>(), "the table of routes names another answer");
 }
 
-/// What a type is called if its text is its own, which is not said.
+/// The name of a type without the parameter for borrowed text.
 fn owned_name<T>() -> String {
     type_name::<T>().replace(&format!("<{}>", type_name::<Text<'_>>()), "")
 }
@@ -82,19 +82,19 @@ pub(crate) fn with_type(body: Body, content_type: HeaderValue) -> Response {
     response
 }
 
-/// Says where an answer stands. Clients read it as a number, and fail without it.
+/// Adds the index and freshness of a response. Clients read the index as a number, and fail without it.
 pub(crate) fn stamp(headers: &mut HeaderMap, index: Index, view: &CallerView) {
     stamp_index(headers, index);
     stamp_moment(headers, view);
 }
 
-/// Says where something last changed; never 0, for a client that waits for what comes after that would not wait.
+/// Adds the index of the last change; never 0, since a client that waits for what comes after 0 is answered at once.
 pub(crate) fn stamp_index(headers: &mut HeaderMap, index: Index) {
     headers.insert(INDEX, HeaderValue::from(index.0.max(1)));
 }
 
-/// The same for a read. Where nothing has ever been that is 0, as in Nomad, but for whoever gives an index: a client that is
-/// answered 0 and waits for what comes after it would not wait but ask again at once.
+/// The same for a read. The index of what never existed is 0, as in Nomad, except for a request with an index: its client would wait
+/// for what comes after 0, be answered at once, and so ask again and again.
 pub(crate) fn stamp_read(headers: &mut HeaderMap, index: Index, view: &CallerView, waits: bool) {
     stamp(headers, index, view);
     if index.0 == 0 && !waits {
@@ -102,10 +102,10 @@ pub(crate) fn stamp_read(headers: &mut HeaderMap, index: Index, view: &CallerVie
     }
 }
 
-/// Says where a change was committed, unless the answer says already where it stands.
-pub(crate) fn stamp_written(headers: &mut HeaderMap, written: u64) {
-    if written > 0 && !headers.contains_key(INDEX) {
-        headers.insert(INDEX, HeaderValue::from(written));
+/// Adds the index of a committed change, unless the response has an index already.
+pub(crate) fn stamp_written(headers: &mut HeaderMap, written_index: u64) {
+    if written_index > 0 && !headers.contains_key(INDEX) {
+        headers.insert(INDEX, HeaderValue::from(written_index));
     }
 }
 
@@ -116,8 +116,7 @@ pub(crate) fn stamp_ignored(headers: &mut HeaderMap, names: &str) {
     }
 }
 
-/// Says whether there is a leader and how long ago it was heard, unless the answer says it already. Clients read both, and
-/// fail without them.
+/// Adds whether there is a leader and the age of the last contact, unless the response has both. Clients fail without them.
 pub(crate) fn stamp_contact_of(headers: &mut HeaderMap, engine: &dyn Engine) {
     if !headers.contains_key(KNOWN_LEADER) {
         stamp_contact(headers, engine.contact());
@@ -125,14 +124,14 @@ pub(crate) fn stamp_contact_of(headers: &mut HeaderMap, engine: &dyn Engine) {
 }
 
 fn stamp_contact(headers: &mut HeaderMap, contact: Contact) {
-    let known = if contact.known_leader { "true" } else { "false" };
-    headers.insert(KNOWN_LEADER, HeaderValue::from_static(known));
+    let text = if contact.known_leader { "true" } else { "false" };
+    headers.insert(KNOWN_LEADER, HeaderValue::from_static(text));
     let ago_ms = u64::try_from(contact.last_contact.as_millis()).unwrap_or(u64::MAX);
     // Clients read it as a signed number of milliseconds.
     headers.insert(LAST_CONTACT, HeaderValue::from(ago_ms.min(LAST_CONTACT_MS_MAX)));
 }
 
-/// Says how fresh the state is and how many nodes are unconfirmed or held, which changes without what is read.
+/// Adds the freshness of the state and the numbers of unconfirmed and held nodes, which change independently of what is read.
 pub(crate) fn stamp_moment(headers: &mut HeaderMap, view: &CallerView) {
     stamp_contact(headers, view.contact());
     let NodeRecovery { unconfirmed, held, .. } = view.recovery();

@@ -17,12 +17,11 @@ const ANSWERS_MAX: usize = 32;
 /// Longer answers are written for each reader.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 
-/// The body of an answer, if it is there as a whole.
+/// The complete body of a response.
 #[derive(Debug, Clone)]
 pub(crate) struct WholeBody(pub Bytes);
 
-/// The last answers. A response follows from the target, the caller's rights, and the index where that last
-/// changed, and from nothing else.
+/// The latest responses. A response depends on the target, the caller's rights and the index of the last change, and on nothing else.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseCache(Mutex<VecDeque<Arc<CachedResponse>>>);
 
@@ -42,7 +41,7 @@ impl ResponseCache {
         let matches = |cached: &&Arc<CachedResponse>| {
             cached.index == index && cached.target == target && cached.rights == *rights
         };
-        // Copied without the lock: all who are woken come here at once.
+        // Copied after the lock is released: all readers that were woken come here at once.
         let cached = self.lock().iter().rev().find(matches).cloned()?;
         let mut response = Response::new(Body::from(cached.body.clone()));
         *response.status_mut() = cached.status;
@@ -50,7 +49,7 @@ impl ResponseCache {
         Some(response)
     }
 
-    /// Keeps an answer, and forgets the oldest one when there are too many.
+    /// Stores a response, and drops the oldest when there are too many.
     pub fn insert(&self, rights: &Arc<Rights>, target: String, index: Index, response: &Response) {
         let Some(WholeBody(body)) = response.extensions().get::<WholeBody>() else { return };
         if body.len() > ANSWER_BYTES_MAX {

@@ -72,21 +72,21 @@ pub(crate) fn build(api: &Api, routes: Vec<Route>) -> Router {
     let router = routes.into_iter().fold(Router::new(), |router, route| add(router, api.clone(), route));
     let (paths, methods) = (api.clone(), api.clone());
     router
-        .fallback(move |request: Request| async move { elsewhere(&paths, &request, unknown_path) })
+        .fallback(move |request: Request| async move { no_route(&paths, &request, unknown_path) })
         .method_not_allowed_fallback(move |request: Request| async move {
-            elsewhere(&methods, &request, wrong_method)
+            no_route(&methods, &request, wrong_method)
         })
 }
 
-/// What is no route, which counts as a request all the same.
-fn elsewhere(api: &Api, request: &Request, why: impl FnOnce(&Request) -> Failure) -> Response {
+/// Answers a request without a route, which counts against the rate limits like any other.
+fn no_route(api: &Api, request: &Request, why: impl FnOnce(&Request) -> Failure) -> Response {
     let caller = request.extensions().get::<Caller>();
-    let counted = api.rates.by_origin(caller, || shows_a_token(api, request.headers()));
+    let counted = api.rates.by_origin(caller, || has_valid_token(api, request.headers()));
     counted.err().unwrap_or_else(|| why(request)).answer(request.headers())
 }
 
-/// Whether a request shows a token that somebody has.
-fn shows_a_token(api: &Api, headers: &HeaderMap) -> bool {
+/// Whether a request has a valid token.
+fn has_valid_token(api: &Api, headers: &HeaderMap) -> bool {
     let secret = credentials::secret(headers).ok().flatten();
     let view = api.state.view();
     let token = secret.and_then(|secret| view.store.acl().token_of(&hash(secret)));
@@ -122,31 +122,31 @@ struct Served {
 async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> Response {
     let Served { route, counters, api } = served;
     let _open = GaugeGuard::new(&api.counters.requests);
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let takes_gzip = gzip::is_accepted(request.headers());
     let asks_for_json = asks_for_json(request.headers());
     let caller = request.extensions().get::<Caller>().cloned();
     let is_reserved = caller.as_ref().is_some_and(|caller| caller.is_reserved);
     let call = call(api, route, params, request, is_reserved).await;
     let waits = call.as_ref().is_ok_and(|(call, _)| call.query.waits());
-    let mut written = Arc::default();
+    let mut written_index = Arc::default();
     let mut ignored = Ignored::default();
     let reply = match call {
         Ok((call, is_fresh)) => {
             let audited = call.audited().cloned();
-            (written, ignored) = (call.written(), call.ignored());
+            (written_index, ignored) = (call.written_index(), call.ignored());
             let reply = answer(route, call, is_fresh).await;
             match audited {
-                Some(audited) => audited.answered(reply).await,
+                Some(audited) => audited.record_outcome(reply).await,
                 None => reply,
             }
         }
         Err(failure) => Err(failure),
     };
-    let held = reply.and_then(|response| unsent::hold(&api.answer_budget, response));
-    let mut response = held.unwrap_or_else(|failure| failure.in_form(asks_for_json));
+    let reply = reply.and_then(|response| unsent::hold(&api.answer_budget, response));
+    let mut response = reply.unwrap_or_else(|failure| failure.in_form(asks_for_json));
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        // Whatever was to go on with the connection does not.
+        // The work that was to take over the connection is dropped.
         drop(caller.and_then(|caller| caller.takeover()));
     }
     if is_reserved {
@@ -155,14 +155,14 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
     }
     if response.status().is_success() {
         reply::stamp_contact_of(response.headers_mut(), &*api.state.engine);
-        reply::stamp_written(response.headers_mut(), AtomicU64::load(&written, Ordering::Relaxed));
+        reply::stamp_written(response.headers_mut(), AtomicU64::load(&written_index, Ordering::Relaxed));
     }
     if let Some(ignored) = ignored.names() {
         reply::stamp_ignored(response.headers_mut(), &ignored);
     }
     cluster::stamp(response.headers_mut(), cluster_id(api));
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    counters.answered(response.status(), (!waits).then(|| begun.elapsed()));
+    counters.on_answer(response.status(), (!waits).then(|| started_at.elapsed()));
     if takes_gzip { gzip::compress(response) } else { response }
 }
 
@@ -184,7 +184,7 @@ async fn call(
     let (mut head, body) = request.into_parts();
     let caller = head.extensions.remove::<Caller>();
     if route.is_metered {
-        api.rates.by_origin(caller.as_ref(), || shows_a_token(api, &head.headers))?;
+        api.rates.by_origin(caller.as_ref(), || has_valid_token(api, &head.headers))?;
     }
     let of_task = caller.as_ref().and_then(|caller| caller.of_task.as_deref());
     // No browser comes by a task's own socket.
@@ -194,25 +194,26 @@ async fn call(
     check_region(&query, &api.state.server.region)?;
     let fresh = Fresh { api, route, stale: query.is_stale() };
     let secret = credentials::secret(&head.headers)?;
-    let named = match route.namespace_from {
+    let namespace_asked = match route.namespace_from {
         NamespaceFrom::Query => namespace(&query),
         _ => "",
     };
     let params: Vec<_> = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let seen = AuditedRequest {
+    let audited_request = AuditedRequest {
         api,
         route,
         method: head.method.as_str(),
         query: &query,
         params: &params,
         caller: caller.as_ref(),
-        namespace: named,
+        namespace: namespace_asked,
     };
-    let allowed = allowed(&fresh, secret, named, of_task).await.inspect_err(|(identity, failure)| {
-        if matches!(failure.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            seen.refused(identity, failure);
-        }
-    });
+    let allowed =
+        authorize(&fresh, secret, namespace_asked, of_task).await.inspect_err(|(identity, failure)| {
+            if matches!(failure.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+                audited_request.record_refusal(identity, failure);
+            }
+        });
     let Allowed { identity, access, rights, as_of, is_fresh } = allowed.map_err(|(_, failure)| failure)?;
     if route.changes && head.method == Method::HEAD {
         let text = "this changes something, which a HEAD must not: ask with another method";
@@ -221,8 +222,8 @@ async fn call(
     if route.is_metered {
         api.rates.by_token(caller.as_ref(), &identity)?;
     }
-    let audited = Audited::begin(seen, &identity).await?;
-    // Where no rights were needed nothing can end.
+    let audited = Audited::begin(audited_request, &identity).await?;
+    // A route that needs no rights is not affected by their end.
     let is_watched = !api.policy.is_open() && route.capability != Capability::Anonymous;
     let lease = is_watched.then(|| api.leases.grant(identity.clone(), rights, as_of));
     let body = if let Some(lease) = &lease { lease.guard(body) } else { body };
@@ -250,18 +251,18 @@ fn check_region(query: &Query, own: &str) -> Result<(), Failure> {
     }
 }
 
-/// Calls the handler, for as long as the caller may have its answer.
+/// Calls the handler, and ends it when the caller's rights end.
 async fn answer(route: &Route, call: Call, is_fresh: bool) -> Reply {
     let lease = call.lease().cloned();
     let handled = async {
         if !is_fresh {
             Fresh { api: &call.api, route, stale: call.query.is_stale() }.wait().await?;
         }
-        unwound(route, (route.handler)(call)).await
+        catch_panics(route, (route.handler)(call)).await
     };
     let Some(lease) = lease else { return handled.await };
-    // A change that is under way is answered as it ends: it ends soon, and whoever revokes their own token hears that it is done.
-    // What waits for an index does not end soon, whichever its method.
+    // A change that has begun is answered with its outcome, also if it ends the caller's own rights (a token that revokes itself): it
+    // ends soon. A request that waits for an index does not, whatever its method.
     let response = if !route.changes || route.contract.waits() {
         tokio::select! {
             reply = handled => reply?,
@@ -273,7 +274,7 @@ async fn answer(route: &Route, call: Call, is_fresh: bool) -> Reply {
     Ok(lease.guard_answer(response))
 }
 
-/// A request that its caller may make.
+/// The result of the check of a request.
 struct Allowed {
     identity: Identity,
     access: Arc<Access>,
@@ -282,9 +283,10 @@ struct Allowed {
     is_fresh: bool,
 }
 
-/// Who asks and what that caller may do in a namespace, by what is acknowledged now: a token that was made a moment ago through
-/// another server holds here, and one that was revoked does not. A refusal is recorded with who was refused, as far as that is known.
-async fn allowed(
+/// Checks who the caller is and whether it may make the request in a namespace, by all that is acknowledged now: a token that was just
+/// created through another server is accepted, and one that was just revoked is not. A refusal has the identity for the audit log, as
+/// far as it is known.
+async fn authorize(
     fresh: &Fresh<'_>,
     secret: Option<&str>,
     namespace: &str,
@@ -295,10 +297,10 @@ async fn allowed(
     let (view, at) = (api.state.view(), clock::now());
     let as_of = AsOf { index: view.store.acl().rights_index(), at };
     if let Some(task) = of_task {
-        let known = authenticate(api, secret, task, &view, at).await;
-        known.map_err(|failure| (Identity::Anonymous, failure))?;
+        let verified = authenticate(api, secret, task, &view, at).await;
+        verified.map_err(|failure| (Identity::Anonymous, failure))?;
     }
-    // A route without a token also takes one that is not known.
+    // A route that needs no token ignores an invalid one.
     let is_for_all = route.capability == Capability::Anonymous;
     let identity = match identify(api, secret, &view, at).await {
         Err(_) if is_for_all => credentials::identity(secret),
@@ -307,7 +309,7 @@ async fn allowed(
     let by = if is_for_all { Identity::Anonymous } else { identity.clone() };
     let checked = rights(api, by, view, at).await.and_then(|rights| {
         let access = Access::check(rights.clone(), route.capability, route.namespace_from, namespace);
-        let access = access.map_err(|denied| refused(denied.into(), api, &identity))?;
+        let access = access.map_err(|denied| explain_denial(denied.into(), api, &identity))?;
         Ok((access.into(), rights))
     });
     match checked {
@@ -316,10 +318,10 @@ async fn allowed(
     }
 }
 
-/// Whoever asks by a task's socket says who it is, also where everybody may do everything; and no task says that it is another.
+/// Checks the token of a request by a task's socket, which is required even without ACLs, and must not be that of another task.
 ///
 /// # Errors
-/// When no token is shown, one that says nothing, or another task's.
+/// Without a token, or when it is invalid or another task's.
 async fn authenticate(
     api: &Api,
     secret: Option<&str>,
@@ -362,8 +364,7 @@ async fn identify(
     workload(api, token, view, now).await.map(Identity::Workload)
 }
 
-/// The task that shows a token. Whether that is genuine takes work: one that was not shown before is looked at where that holds up
-/// nobody.
+/// The task that a token identifies. Verifying a signature takes long: tokens that were not verified before go to another thread.
 async fn workload(
     api: &Api,
     token: &str,
@@ -380,7 +381,7 @@ async fn workload(
 }
 
 /// A caller without a token is informed that one is needed. The status is that of any refusal: clients made for Nomad know no other.
-fn refused(failure: Failure, api: &Api, identity: &Identity) -> Failure {
+fn explain_denial(failure: Failure, api: &Api, identity: &Identity) -> Failure {
     if *identity == Identity::Anonymous && !api.policy.is_open() {
         let text = format!("{}, and no token was given", failure.text);
         return Failure::new(failure.status, text);
@@ -394,8 +395,7 @@ impl From<BadToken> for Failure {
     }
 }
 
-/// Waits until the state holds everything acknowledged before the request, unless the client accepts an old
-/// state.
+/// Waits until the state has everything acknowledged before the request, unless the client accepts an old state.
 struct Fresh<'f> {
     api: &'f Api,
     route: &'f Route,
@@ -403,7 +403,7 @@ struct Fresh<'f> {
 }
 
 impl Fresh<'_> {
-    /// Waits for it before anybody's rights are looked up, where rights count, and says whether the state is fresh now.
+    /// Waits before the rights are looked up, where they matter. Returns whether the state is fresh now.
     async fn before_rights(&self) -> Result<bool, Failure> {
         if self.api.policy.is_open() || self.route.capability == Capability::Anonymous {
             return Ok(false);
@@ -419,8 +419,8 @@ impl Fresh<'_> {
         }
     }
 
-    /// Whether a token that was revoked must not be believed even while nothing is heard of the others: what is asked for reveals
-    /// secrets, or changes who the servers are.
+    /// Whether a revoked token must be refused even without contact to other servers: the request reveals secrets, or changes the
+    /// membership.
     fn needs_fresh_rights(&self) -> bool {
         let Self { route, stale, .. } = self;
         (*stale && route.capability.tells_secrets()) || (!route.needs_state && route.changes)
@@ -430,7 +430,7 @@ impl Fresh<'_> {
     async fn confirm(&self) -> Result<(), Failure> {
         let engine = &self.api.state.engine;
         let Contact { known_leader, last_contact } = engine.contact();
-        // One that leads has no contact: by its lease it knows at once.
+        // The leader itself has a contact of zero; for it `fresh` below is cheap, as it holds a lease.
         let is_led = known_leader && !last_contact.is_zero() && last_contact < CONTACT_MAX;
         if engine.has_state() && is_led {
             return Ok(());
@@ -456,11 +456,11 @@ impl Fresh<'_> {
 }
 
 /// Awaits a handler; should it panic, its own request fails and no other.
-async fn unwound(route: &Route, mut handler: impl Future<Output = Reply> + Unpin) -> Reply {
+async fn catch_panics(route: &Route, mut handler: impl Future<Output = Reply> + Unpin) -> Reply {
     std::future::poll_fn(|context| {
         // The handler is never polled again after a panic, and what it shares with others it only reads or replaces whole.
-        let polled = catch_unwind(AssertUnwindSafe(|| std::pin::Pin::new(&mut handler).poll(context)));
-        polled.unwrap_or_else(|_| Poll::Ready(Err(panicked(route))))
+        let outcome = catch_unwind(AssertUnwindSafe(|| std::pin::Pin::new(&mut handler).poll(context)));
+        outcome.unwrap_or_else(|_| Poll::Ready(Err(panicked(route))))
     })
     .await
 }

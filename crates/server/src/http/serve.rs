@@ -17,7 +17,7 @@ use crate::{
     shared::State,
 };
 
-/// Waited after a connection could not be accepted: most such faults pass, and none is mended by haste.
+/// Pause after a failed accept: file descriptors may have run out.
 const ACCEPT_RETRY_MS: u64 = 100;
 
 /// The response to a connection for which no slot is free, before it has sent a request.
@@ -29,11 +29,11 @@ const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\n\
     this server, or your address, has too many connections: close some, then retry, \
     or have the operator raise --http-connections-max or --http-connections-address";
 
-/// Serves an API at an entrance until `shutdown` completes; then blocked readers are answered, streams end, and what is not done
+/// Serves an API on a listener until `shutdown` completes; then blocked readers are answered, streams end, and what is not done
 /// within [`Limits::shutdown_grace_ms`] is cut off.
 ///
 /// # Errors
-/// When the listener has no address, or nobody watches any more over what tokens allow.
+/// When the listener has no address, or the watch over leases has panicked.
 pub async fn serve(
     listener: TcpListener,
     entrance: PortAcceptor,
@@ -60,24 +60,24 @@ pub(crate) async fn serve_with_tasks(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let mut api = Api::new(table, state, limits, listener.local_addr()?);
-    // A name that others point to this machine is on no certificate of its server.
+    // With TLS, a foreign host name that points to this machine fails at the certificate already.
     api.local_only &= !entrance.is_encrypted();
     let router = router(&api);
     let mut connections = JoinSet::new();
-    let mut watching = tokio::spawn(lease::watch(api.clone()));
-    let served = tokio::select! {
+    let mut watch_task = tokio::spawn(lease::watch(api.clone()));
+    let outcome = tokio::select! {
         () = shutdown => Ok(()),
         () = accept_all(&listener, &entrance, of_tasks, &api, &router, &mut connections) => Ok(()),
-        // Nothing would end any more with the rights that allowed it.
-        Err(_) = &mut watching => Err(io::Error::other(format!("watch over what tokens allow: {PANICKED}"))),
+        // Without the watch, long-lived requests would outlive the rights that allowed them.
+        Err(_) = &mut watch_task => Err(io::Error::other(format!("watch over what tokens allow: {PANICKED}"))),
     };
     drop(listener);
     api.stopping.cancel();
-    if !watching.is_finished() {
-        drop(watching.await);
+    if !watch_task.is_finished() {
+        drop(watch_task.await);
     }
     finish(connections, Duration::from_millis(api.limits.shutdown_grace_ms)).await;
-    served
+    outcome
 }
 
 async fn accept_all(
@@ -92,7 +92,7 @@ async fn accept_all(
     loop {
         let accepted = tokio::select! {
             accepted = accept(listener) => accepted,
-            // How many there are is bounded where they come from.
+            // Their number is limited where agents open them.
             Some(stream) = of_tasks.recv() => {
                 let (api, router) = (api.clone(), router.clone());
                 connections.spawn(async move { connection::serve(stream, false, &api, router).await });
@@ -103,7 +103,7 @@ async fn accept_all(
         let Some((stream, peer)) = accepted else { continue };
         let Some(slot) = slots.enter(peer.ip()) else {
             api.counters.connections_refused.fetch_add(1, Ordering::Relaxed);
-            // Nothing waits for a client that does not even take this, or that would have to shake hands first.
+            // Not sent to a client that does not read at once, nor where a handshake would come first.
             if entrance.is_open() {
                 let _ = stream.try_write(TOO_MANY_CONNECTIONS);
             }

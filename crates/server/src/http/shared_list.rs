@@ -1,9 +1,8 @@
-//! Long lists that several clients with equal rights read at the same time: each piece is written once and sent to all of them,
-//! as it stands.
+//! Long lists that several clients with equal rights read at the same time: each piece is encoded once and sent to all of them.
 //!
-//! Whoever asks for a list while others are being sent it gathers with those who ask meanwhile, and they begin together, from a
-//! state that is newer than the last one's request: a read sees all that was acknowledged before it. A client that takes its answer more
-//! slowly than the others goes on by itself from where it is, and so does one that no more pieces can be buffered for: nobody waits for it.
+//! Requests for a list that is being sent to others are gathered, and begin together from a state that is newer than the last of them:
+//! each read still sees all that was acknowledged before it. A client that reads more slowly than the others is detached, and continues
+//! by itself from its position; so is one for which no more pieces can be buffered. Nobody waits for it.
 
 mod reading;
 
@@ -22,12 +21,12 @@ use reading::SharedReading;
 
 /// Different lists that are read together at a time; others are written for each reader.
 const LISTS_MAX: usize = 64;
-/// The longest that a reader waits until all that others read is written, so that it begins with others.
+/// How long a reader waits at most for a running list to be written, to begin the next together with others.
 const GATHER_MAX: Duration = Duration::from_millis(250);
-/// How long whoever comes first after several readers waits for the others to come again.
+/// How long the first reader after a shared list waits for the others, who may come again.
 const LINGER: Duration = Duration::from_millis(5);
-/// They are waited for only so long after all that they read was written.
-const LATELY: Duration = Duration::from_millis(100);
+/// Only for so long after a shared list was written are its readers waited for.
+const LINGER_WITHIN: Duration = Duration::from_millis(100);
 
 /// Writes a list piece by piece.
 pub(crate) trait ListProducer: Send {
@@ -52,18 +51,18 @@ pub(crate) struct SharedLists<V> {
 struct ReadGroup<V> {
     rights: Arc<Rights>,
     target: String,
-    /// How far the last are who began.
+    /// The progress of the last reading that began.
     running: Arc<GroupProgress>,
-    /// Whoever begins next; gone with its last reader.
+    /// The reading that begins next; gone with its last reader.
     forming: Weak<SharedReading<V>>,
 }
 
 /// How far those are who began together.
 #[derive(Debug, Default)]
 struct GroupProgress {
-    /// When all was written, or nobody was left to write for; and whether it was for several.
+    /// When all was written, or the last reader left; and whether there were several.
     over: OnceLock<(Instant, bool)>,
-    became_over: Notify,
+    ended: Notify,
 }
 
 /// How a reader begins.
@@ -83,34 +82,34 @@ impl<V> Default for SharedLists<V> {
 }
 
 impl<V: Send + Sync + 'static> SharedLists<V> {
-    /// Reads a list with others who ask for the same at the same time. `begun` is made of the state as it is now; `begin` is called where the
-    /// reader had to wait, and makes one of the state of then.
+    /// Reads a list together with others who request it at the same time. `started` shows the current state; `begin` is called if the
+    /// reader had to wait, and starts a list of the state at that time.
     pub async fn read(
         &self,
         rights: &Arc<Rights>,
         target: &str,
-        begun: StartedList<V>,
+        started: StartedList<V>,
         begin: impl Fn() -> Result<StartedList<V>, Failure>,
     ) -> Result<ListReader<V>, Failure> {
         let (reader, running, until) = match self.join(rights, target) {
-            JoinMode::Alone => return Ok(ListReader::alone(begun)),
+            JoinMode::Alone => return Ok(ListReader::alone(started)),
             JoinMode::AtOnce(reader) => {
-                reader.reading().start(begun);
+                reader.reading().start(started);
                 return Ok(reader);
             }
             JoinMode::Gathering(reader, running, until) => (reader, running, until),
         };
-        // It holds on to a state that others may leave behind.
-        drop(begun);
+        // It keeps an old state in memory.
+        drop(started);
         tokio::select! {
             () = reader.reading().started() => return Ok(reader),
             () = running.lingered() => {}
             () = tokio::time::sleep_until(until.into()) => {}
         }
         if self.close(rights, target, reader.reading()) {
-            // Made now: it is newer than the request of everybody who has joined.
+            // Started after the last reader has joined, so that the state is newer than each of their requests.
             match begin() {
-                Ok(begun) => reader.reading().start(begun),
+                Ok(started) => reader.reading().start(started),
                 Err(failure) => {
                     reader.reading().fail(failure.text.clone());
                     return Err(failure);
@@ -154,7 +153,7 @@ impl<V: Send + Sync + 'static> SharedLists<V> {
         JoinMode::AtOnce(reader)
     }
 
-    /// Lets nobody join any more; whether the caller is the first to do so, and begins for all.
+    /// Closes a reading to new readers. Returns whether the caller is the first to do so; it then starts the list for all.
     fn close(&self, rights: &Arc<Rights>, target: &str, reading: &Arc<SharedReading<V>>) -> bool {
         let mut groups = self.lock();
         let Some(group) = find(&mut groups, rights, target) else { return false };
@@ -190,17 +189,17 @@ impl GroupProgress {
     /// All is written, or nobody is left; what comes first counts.
     fn end(&self, for_several: bool) {
         let _ = self.over.set((Instant::now(), for_several));
-        self.became_over.notify_waiters();
+        self.ended.notify_waiters();
     }
 
     /// Whether whoever comes now does not begin at once: these are not over, or were several who may all come again.
     fn is_waited_for(&self, now: Instant) -> bool {
-        self.over.get().is_none_or(|(at, several)| *several && now.duration_since(*at) < LATELY)
+        self.over.get().is_none_or(|(at, several)| *several && now.duration_since(*at) < LINGER_WITHIN)
     }
 
     /// Completes a moment after all is written: those who were sent it may come again.
     async fn lingered(&self) {
-        let over = self.became_over.notified();
+        let over = self.ended.notified();
         let mut over = std::pin::pin!(over);
         over.as_mut().enable();
         if self.over.get().is_none() {
@@ -222,12 +221,12 @@ mod tests {
     struct Counting {
         next: usize,
         last: usize,
-        written: Arc<AtomicUsize>,
+        pieces_written: Arc<AtomicUsize>,
     }
 
     impl ListProducer for Counting {
         fn next(&mut self) -> Result<(Bytes, bool), Failure> {
-            self.written.fetch_add(1, Relaxed);
+            self.pieces_written.fetch_add(1, Relaxed);
             self.next += 1;
             Ok((format!("{} ", self.next).into(), self.next == self.last))
         }
@@ -244,22 +243,23 @@ mod tests {
         /// How far the state is.
         state: AtomicUsize,
         pieces: usize,
-        written: Arc<AtomicUsize>,
+        pieces_written: Arc<AtomicUsize>,
     }
 
     impl Lists {
         fn of(pieces: usize) -> Self {
             let (lists, rights, heavy) = (SharedLists::default(), Arc::default(), Heavy::new(2));
-            Self { lists, rights, heavy, state: AtomicUsize::new(1), pieces, written: Arc::default() }
+            Self { lists, rights, heavy, state: AtomicUsize::new(1), pieces, pieces_written: Arc::default() }
         }
 
-        fn begun(&self) -> StartedList<usize> {
-            let counting = Counting { next: 0, last: self.pieces, written: self.written.clone() };
+        fn start(&self) -> StartedList<usize> {
+            let counting =
+                Counting { next: 0, last: self.pieces, pieces_written: self.pieces_written.clone() };
             (Box::new(counting), self.state.load(Relaxed))
         }
 
         async fn read(&self) -> ListReader<usize> {
-            let reader = self.lists.read(&self.rights, "list", self.begun(), || Ok(self.begun()));
+            let reader = self.lists.read(&self.rights, "list", self.start(), || Ok(self.start()));
             reader.await.expect("it begins")
         }
 
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_asks_while_a_list_is_sent_shares_the_next_one_with_others() {
+    async fn requests_during_a_running_list_share_the_next_one() {
         let lists = Lists::of(300);
         let first = lists.read().await;
         lists.state.store(2, Relaxed);
@@ -290,28 +290,28 @@ mod tests {
         assert_eq!((second.view(), third.view()), (Some(&2), Some(&2)), "newer than the requests");
         let all = lists.all();
         assert_eq!(lists.rest(first).await, all);
-        assert_eq!(lists.written.swap(0, Relaxed), 300);
+        assert_eq!(lists.pieces_written.swap(0, Relaxed), 300);
         let read = tokio::join!(lists.rest(second), lists.rest(third));
         assert_eq!(read, (all.clone(), all));
-        assert_eq!(lists.written.load(Relaxed), 300, "written once for both");
+        assert_eq!(lists.pieces_written.load(Relaxed), 300, "written once for both");
         assert_eq!(lists.buffered_bytes(), 0);
     }
 
     #[tokio::test]
-    async fn whoever_comes_after_several_waits_for_the_others_and_no_later() {
+    async fn the_first_reader_after_a_shared_list_waits_for_the_others() {
         let lists = Lists::of(3);
         let first = lists.read().await;
         let (second, third) = tokio::join!(lists.read(), lists.read());
         drop(first);
         let _ = tokio::join!(lists.rest(second), lists.rest(third));
-        lists.written.store(0, Relaxed);
+        lists.pieces_written.store(0, Relaxed);
         let (fourth, fifth) = tokio::join!(lists.read(), lists.read());
         let _ = tokio::join!(lists.rest(fourth), lists.rest(fifth));
-        assert_eq!(lists.written.load(Relaxed), 3, "they had been sent one together");
+        assert_eq!(lists.pieces_written.load(Relaxed), 3, "they had been sent one together");
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_one_who_takes_nothing_and_that_one_gets_all() {
+    async fn a_reader_that_stalls_delays_nobody_and_still_gets_the_whole_list() {
         let lists = Lists::of(500);
         let first = lists.read().await;
         let (quick, slow) = tokio::join!(lists.read(), lists.read());
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_leaves_while_it_writes_for_all_takes_nothing_with_it() {
+    async fn a_reader_that_leaves_while_it_writes_for_all_loses_nothing() {
         let lists = Lists::of(400);
         let first = lists.read().await;
         let (mut leaves, stays) = tokio::join!(lists.read(), lists.read());
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_who_has_gathered_and_leaves_holds_up_nobody() {
+    async fn a_gathering_reader_that_leaves_delays_nobody() {
         let lists = Lists::of(3);
         let first = lists.read().await;
         tokio::select! {
@@ -353,7 +353,7 @@ mod tests {
         let next = lists.read().await;
         assert_eq!(lists.rest(next).await, lists.all());
         drop(first);
-        tokio::time::sleep(LATELY).await;
+        tokio::time::sleep(LINGER_WITHIN).await;
         let _ = lists.read().await;
         assert_eq!(lists.lists.lock().len(), 1);
     }
@@ -364,13 +364,13 @@ mod tests {
         let _first = lists.read().await;
         let other =
             Arc::new(Rights { cluster: [crate::access::Capability::Management].into(), ..Rights::default() });
-        let read = lists.lists.read(&other, "list", lists.begun(), || panic!("it begins at once"));
+        let read = lists.lists.read(&other, "list", lists.start(), || panic!("it begins at once"));
         assert_eq!(read.await.expect("it begins").view(), Some(&1));
         let mut readers = Vec::new();
         for number in 0..2 * LISTS_MAX {
             let target = number.to_string();
             let read =
-                lists.lists.read(&lists.rights, &target, lists.begun(), || panic!("it begins at once"));
+                lists.lists.read(&lists.rights, &target, lists.start(), || panic!("it begins at once"));
             readers.push(read.await.expect("it begins"));
         }
         assert_eq!(lists.lists.lock().len(), LISTS_MAX);

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::Limits;
 use crate::net::{AddressGuard, AddressLimit, PerAddress};
 
-/// One address may have so small a part of the reserved places.
+/// One address may have one of so many parts of the reserved slots.
 const RESERVED_SHARES: usize = 8;
 
 /// The pools of connection slots.
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_who_hold_all_places_keep_neither_each_other_nor_this_machine_from_asking_how_it_is() {
+    fn with_all_slots_taken_health_checks_of_others_and_of_this_machine_still_pass() {
         let limits = Limits {
             connections_max: 4,
             connections_share: AddressLimit { per_address_max: 2, loopback_max: 3 },
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn one_stranger_leaves_reserved_places_to_others() {
+    fn one_address_cannot_take_all_reserved_slots() {
         let slots = ConnectionSlots::new(&Limits { connections_max: 0, ..Limits::default() });
         let held: Vec<_> = std::iter::from_fn(|| enter(&slots, [10, 0, 0, 1])).take(99).collect();
         assert_eq!(held.len(), 8);

@@ -1,5 +1,4 @@
-//! Unbounded responses: a task writes, the client's connection reads, and neither is ahead of the other by more than a small
-//! buffer.
+//! Unbounded responses: a task writes them, and is never ahead of the client by more than a small buffer.
 
 use std::{
     future::Future,

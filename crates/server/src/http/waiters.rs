@@ -1,5 +1,5 @@
-//! Limits requests that may wait without end: blocking reads and streams. Each holds its connection for as long as it likes, so
-//! that a few clients could hold them all.
+//! Limits requests that may wait without end: blocking reads and streams. Each occupies its connection for as long as it waits, so
+//! that without a limit a few clients could occupy all of them.
 
 use std::{
     collections::HashMap,

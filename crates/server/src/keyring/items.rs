@@ -19,7 +19,7 @@ pub(super) fn seal(
     items: &VariableItems,
 ) -> Result<Vec<u8>, NoRandomness> {
     let text = Zeroizing::new(minicbor::to_vec(items).expect("encoding to memory does not fail"));
-    sealed::seal(cipher, &about(root_key, key), &text)
+    sealed::seal(cipher, &context(root_key, key), &text)
 }
 
 /// Decrypts the items of a variable; none when they are damaged, or another variable's.
@@ -29,12 +29,12 @@ pub(super) fn open(
     key: &VariableKey,
     sealed: &[u8],
 ) -> Option<VariableItems> {
-    let text = sealed::open(cipher, &about(root_key, key), sealed)?;
+    let text = sealed::open(cipher, &context(root_key, key), sealed)?;
     minicbor::decode(&text).ok()
 }
 
 /// What encrypted items are bound to. No namespace holds a NUL, so that no two variables have the same.
-fn about(root_key: RootKeyId, key: &VariableKey) -> Vec<u8> {
+fn context(root_key: RootKeyId, key: &VariableKey) -> Vec<u8> {
     let parts = [b"berth variable 1".as_slice(), &root_key.to_bytes(), key.namespace.as_bytes(), &[0]];
     [&parts.concat(), key.path.as_bytes()].concat()
 }

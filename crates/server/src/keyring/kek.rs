@@ -24,10 +24,10 @@ const EXTENSION: &str = "key";
 const FILE_BYTES_MAX: u64 = 4 << 10;
 /// Most keys that a server has.
 pub(super) const KEKS_MAX: usize = 64;
-/// The file that names the key which root keys are about to be wrapped with. It is there for as long as that is not done.
+/// The file that names the key which root keys are about to be wrapped with; removed when that is done.
 const PENDING: &str = "rewrap.pending";
-/// How long such a key is used by the next try. One that was on disks for long before it opens anything may be in old copies of
-/// them, which may be why root keys are wrapped again.
+/// For how long a pending key is used by the next attempt. One that has been on disks for longer may be in old copies of them, and such
+/// a copy may be the reason for which root keys are wrapped again.
 const PENDING_LIFE: Duration = Duration::from_secs(3_600);
 /// What stands before a key in its file.
 const HEAD: &str = "# A key-encryption key of Berth. Whoever has it and a copy of the state reads all variables: keep it secret.\n\
@@ -80,7 +80,7 @@ impl Kek {
     }
 }
 
-/// Takes away all files of a directory that hold this key, whatever they are called, and what a crash left of writing one.
+/// Deletes all files of a directory that hold this key, whatever their names, and the unfinished file that a crash may have left.
 pub(super) fn remove(dir: &Path, id: KekId) -> io::Result<()> {
     let unfinished = dir.join(format!("{id}.next"));
     let entries = match fs::read_dir(dir) {
@@ -160,7 +160,7 @@ pub(super) fn note_pending(dir: &Path, id: KekId) -> io::Result<()> {
 /// The key that was noted last, unless that was too long ago.
 pub(super) fn pending(dir: &Path) -> Option<KekId> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(dir.join(PENDING)).ok()?;
-    // One from the future is as good as old.
+    // A note with a time in the future counts as too old.
     let age = file.metadata().ok()?.modified().ok()?.elapsed().ok()?;
     let mut text = String::new();
     file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
@@ -180,7 +180,7 @@ fn create(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// Writes a key to a file of its own, which is there as a whole, and stays, once this returns.
+/// Writes a key to a file of its own. The file is complete and synced, with its directories, once this returns.
 pub(super) fn save(dir: &Path, kek: &Kek) -> io::Result<()> {
     create(dir)?;
     let mut text = Zeroizing::new(String::with_capacity(HEAD.len() + 2 * KEY_BYTES + 1));
@@ -219,7 +219,7 @@ mod tests {
 
         fs::set_permissions(&file, Permissions::from_mode(0o644)).expect("it is changed");
         assert_eq!((load(&keys).expect("it is read").len(), mode(&file)), (1, 0o600));
-        assert_eq!(format!("{kek:?}"), format!("Kek({})", kek.id()), "it is not told");
+        assert_eq!(format!("{kek:?}"), format!("Kek({})", kek.id()), "it is not shown");
     }
 
     #[test]

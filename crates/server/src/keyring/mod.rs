@@ -42,7 +42,7 @@ pub(crate) enum KeyringError {
          moment"
     )]
     NoKey,
-    /// Nobody has it any more.
+    /// It was deleted.
     #[error("root key {0} is not in the keyring any more")]
     Unknown(RootKeyId),
     /// This server cannot unwrap it.
@@ -99,7 +99,6 @@ impl From<NoRandomness> for KeyringError {
 
 /// The key that signs workload identities.
 #[derive(Clone)]
-#[allow(dead_code, reason = "identities are signed with it")]
 pub(crate) struct Signer {
     /// The root key, which says who can check the signature.
     pub kid: RootKeyId,
@@ -120,7 +119,7 @@ pub struct Keyring {
     dir: Option<PathBuf>,
     keks: RwLock<BTreeMap<KekId, Arc<Kek>>>,
     opened: Mutex<BTreeMap<RootKeyId, Arc<OpenedKey>>>,
-    /// Those that open the root keys of the state, as it was seen last.
+    /// The key-encryption keys that open the root keys of the state, as of the last call of `follow`.
     needed: RwLock<BTreeSet<KekId>>,
 }
 
@@ -158,7 +157,6 @@ impl Keyring {
     ///
     /// # Errors
     /// Why this server cannot sign.
-    #[allow(dead_code, reason = "identities are signed with it")]
     pub(crate) fn signer(&self, store: &Store) -> Result<Signer, KeyringError> {
         let active = store.keyring().active().ok_or(KeyringError::NoKey)?;
         Ok(Signer { kid: active.id, key: self.open(active)?.signing.clone() })
@@ -252,8 +250,8 @@ impl Keyring {
     pub(crate) fn kek_for_new_key(&self, keys: &RootKeys) -> Result<(Arc<Kek>, bool), KeyringError> {
         let all: Vec<_> = keys.keys().collect();
         let in_use = keys.active().into_iter().chain(all.into_iter().rev());
-        let mut held = in_use.filter_map(|key| self.kek(key.wrapped_by));
-        if let Some(kek) = held.next() {
+        let mut keks_in_use = in_use.filter_map(|key| self.kek(key.wrapped_by));
+        if let Some(kek) = keks_in_use.next() {
             return Ok((kek, false));
         }
         let unused = self.keks().values().find(|kek| !keys.is_retired(kek.id())).cloned();
@@ -277,14 +275,14 @@ impl Keyring {
             return Ok(kek);
         }
         let kek = Kek::random()?;
-        // Noted first: a note of a key that is not there is harmless, a key that is there and not noted stays forever.
+        // Noted before it is written: a note without its key is harmless, a key without a note would stay on disk forever.
         if let Some(dir) = &self.dir {
             kek::note_pending(dir, kek.id()).map_err(|error| self.not_written(kek.id(), &error))?;
         }
         self.store(kek)
     }
 
-    /// Root keys are wrapped with the key that was given for it.
+    /// Notes that the root keys are wrapped with the key of [`Self::kek_to_rewrap_with`].
     ///
     /// # Errors
     /// When that cannot be noted, which changes nothing: what opens something is not used by the next try.
@@ -296,7 +294,7 @@ impl Keyring {
         KeyringError::NotWritten { path: self.path(id), why: error.to_string() }
     }
 
-    /// What has this key-encryption key open all root keys, and a new one that is the active one from then on.
+    /// The command that wraps all root keys with this key-encryption key, and adds a new root key as the active one.
     ///
     /// # Errors
     /// Which of them this server cannot open.
@@ -311,7 +309,7 @@ impl Keyring {
         Ok(ChangeKeyring::Rewrap { wrapped, key: Box::new(self.root_key(kek)?), replaces })
     }
 
-    /// Takes a key away, from disk first.
+    /// Deletes a key: from disk first, so that one that stays on disk also stays known.
     ///
     /// # Errors
     /// When a file of it stays.
@@ -323,8 +321,8 @@ impl Keyring {
         Ok(())
     }
 
-    /// Those that it has though they were replaced, and that open no root key of the state.
-    fn replaced(&self, keys: &RootKeys) -> Vec<KekId> {
+    /// The replaced key-encryption keys that are still here although they open no root key of the state.
+    fn replaced_keks(&self, keys: &RootKeys) -> Vec<KekId> {
         let needed = self.needed.read().unwrap_or_else(PoisonError::into_inner);
         let is_over = |id: &KekId| keys.is_retired(*id) && !needed.contains(id);
         self.keks().keys().copied().filter(is_over).collect()
@@ -335,7 +333,7 @@ impl Keyring {
         self.keks().get(&id).cloned()
     }
 
-    /// Takes a key in that another server gives; it is on disk when this returns.
+    /// Stores a key that another server sent; it is on disk when this returns.
     ///
     /// # Errors
     /// When it cannot be kept.
@@ -346,8 +344,8 @@ impl Keyring {
 
     fn store(&self, kek: Kek) -> Result<Arc<Kek>, KeyringError> {
         let id = kek.id();
-        if let Some(known) = self.kek(id) {
-            return Ok(known);
+        if let Some(kek) = self.kek(id) {
+            return Ok(kek);
         }
         if self.keks().len() >= KEKS_MAX {
             return Err(KeyringError::TooMany(self.dir.clone().unwrap_or_default()));
@@ -360,7 +358,7 @@ impl Keyring {
         Ok(kek)
     }
 
-    /// Takes in what was put into the directory since.
+    /// Reads keys that were put into the directory since.
     fn read_files(&self) -> std::io::Result<()> {
         let Some(dir) = &self.dir else { return Ok(()) };
         for kek in kek::load(dir)? {
@@ -370,12 +368,12 @@ impl Keyring {
     }
 
     /// The ids of its key-encryption keys.
-    pub(crate) fn held(&self) -> Vec<KekId> {
+    pub(crate) fn kek_ids(&self) -> Vec<KekId> {
         self.keks().keys().copied().collect()
     }
 
     /// Those key-encryption keys that open root keys of the state, and that it does not have.
-    pub(crate) fn missing(&self) -> Vec<KekId> {
+    pub(crate) fn missing_keks(&self) -> Vec<KekId> {
         let needed = self.needed.read().unwrap_or_else(PoisonError::into_inner);
         let keks = self.keks();
         needed.iter().filter(|id| !keks.contains_key(id)).copied().collect()
@@ -383,19 +381,19 @@ impl Keyring {
 
     /// Whether somebody who has these key-encryption keys lacks one that opens root keys of the state, and that this server
     /// could give.
-    pub(crate) fn could_give_to(&self, held: &[KekId]) -> bool {
+    pub(crate) fn could_give_to(&self, keks_held: &[KekId]) -> bool {
         let needed = self.needed.read().unwrap_or_else(PoisonError::into_inner);
         let keks = self.keks();
-        needed.iter().any(|id| keks.contains_key(id) && !held.contains(id))
+        needed.iter().any(|id| keks.contains_key(id) && !keks_held.contains(id))
     }
 
     /// Whether somebody who has these key-encryption keys lacks one that opens root keys of the state.
-    pub(crate) fn is_missed_by(&self, held: &[KekId]) -> bool {
+    pub(crate) fn is_missed_by(&self, keks_held: &[KekId]) -> bool {
         let needed = self.needed.read().unwrap_or_else(PoisonError::into_inner);
-        needed.iter().any(|id| !held.contains(id))
+        needed.iter().any(|id| !keks_held.contains(id))
     }
 
-    /// The state has these root keys now: others are forgotten.
+    /// Takes over which root keys the state has; opened ones that are gone are dropped.
     fn follow(&self, keys: &RootKeys) {
         let needed: BTreeSet<KekId> = keys.keys().map(|key| key.wrapped_by).collect();
         *self.needed.write().unwrap_or_else(PoisonError::into_inner) = needed;
@@ -432,7 +430,7 @@ mod tests {
 
     use super::*;
 
-    fn keyed(keyring: &Keyring) -> Store {
+    fn store_with_key(keyring: &Keyring) -> Store {
         let mut store = Store::default();
         let key = Box::new(keyring.new_root_key());
         let put = ChangeKeyring::PutKey { key, replaces: None, full: false };
@@ -446,7 +444,7 @@ mod tests {
     fn what_the_active_key_signs_is_verified_with_what_the_state_holds() {
         let keyring = Keyring::for_tests();
         assert_eq!(keyring.signer(&Store::default()).expect_err("there is none"), KeyringError::NoKey);
-        let store = keyed(&keyring);
+        let store = store_with_key(&keyring);
         let Signer { kid, key } = keyring.signer(&store).expect("it opens");
         let signed = key.sign(&SystemRandom::new(), b"message").expect("it signs");
         let public = &store.keyring().key(kid).expect("it is there").signing_public;
@@ -456,14 +454,14 @@ mod tests {
     }
 
     #[test]
-    fn who_lacks_a_key_says_which_and_where_it_belongs_until_it_is_put_there() {
+    fn a_missing_key_is_named_with_its_file_until_it_is_there() {
         let dir = tempfile::tempdir().expect("a directory");
         let (giver, lacking) = (Keyring::for_tests(), Keyring::load(dir.path()).expect("nothing is there"));
-        let store = keyed(&giver);
+        let store = store_with_key(&giver);
         lacking.follow(store.keyring());
-        let id = giver.held()[0];
-        assert_eq!(lacking.missing(), [id]);
-        assert!(giver.missing().is_empty() && lacking.is_missed_by(&[]) && !lacking.could_give_to(&[]));
+        let id = giver.kek_ids()[0];
+        assert_eq!(lacking.missing_keks(), [id]);
+        assert!(giver.missing_keks().is_empty() && lacking.is_missed_by(&[]) && !lacking.could_give_to(&[]));
         let file = dir.path().join("keyring").join(format!("{id}.key"));
         let message = lacking.signer(&store).expect_err("it cannot open it").to_string();
         assert!(message.contains(&file.display().to_string()), "{message}");
@@ -482,27 +480,28 @@ mod tests {
     fn a_rewrap_that_is_tried_again_uses_the_key_of_the_last_try_also_after_a_restart() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join(DIRECTORY);
-        let mut store = keyed(&Keyring::for_tests());
-        let tried = Keyring::new(Some(path.clone())).kek_to_rewrap_with(store.keyring()).expect("it is made");
+        let mut store = store_with_key(&Keyring::for_tests());
+        let first_try =
+            Keyring::new(Some(path.clone())).kek_to_rewrap_with(store.keyring()).expect("it is made");
         for _ in 0..2 * KEKS_MAX {
             let again = Keyring::load(dir.path()).expect("it is read");
             let kek = again.kek_to_rewrap_with(store.keyring()).expect("it is there");
-            assert_eq!((kek.id(), again.held().len()), (tried.id(), 1));
+            assert_eq!((kek.id(), again.kek_ids().len()), (first_try.id(), 1));
         }
         // It opens something by now, though whoever had that done does not know.
         let keyring = Keyring::load(dir.path()).expect("it is read");
-        let key = Box::new(keyring.root_key(&tried).expect("it is made"));
+        let key = Box::new(keyring.root_key(&first_try).expect("it is made"));
         let replaces = store.keyring().active().map(|active| active.id);
         let put = ChangeKeyring::PutKey { key, replaces, full: false };
         let command = Command::ChangeKeyring(Box::new(put));
         assert_eq!(store.apply(Entry::new(Index(2), Timestamp(2), vec![command])).outcomes, [Ok(())]);
         let next = keyring.kek_to_rewrap_with(store.keyring()).expect("it is made");
-        assert_ne!(next.id(), tried.id());
+        assert_ne!(next.id(), first_try.id());
         // That of a try long ago may be in copies of the disk.
-        let noted =
+        let pending_file =
             std::fs::File::options().write(true).open(path.join("rewrap.pending")).expect("it is there");
         let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3_601);
-        noted.set_modified(long_ago).expect("it is changed");
+        pending_file.set_modified(long_ago).expect("it is changed");
         let later = keyring.kek_to_rewrap_with(store.keyring()).expect("it is made");
         assert_ne!(later.id(), next.id());
         keyring.settle_rewrap().expect("it is noted");
@@ -521,14 +520,15 @@ mod tests {
             assert!(matches!(refused, KeyringError::NotWritten { .. }), "{refused}");
         }
         assert!(
-            keyring.held().is_empty() && Keyring::load(dir.path()).expect("it is read").held().is_empty()
+            keyring.kek_ids().is_empty()
+                && Keyring::load(dir.path()).expect("it is read").kek_ids().is_empty()
         );
         std::fs::remove_dir(path.join("rewrap.pending")).expect("it is empty");
         // A key that was noted and never written is not missed.
         kek::note_pending(&path, KekId(7)).expect("it is noted");
         let kek = keyring.kek_to_rewrap_with(&keys).expect("it is made");
         assert_eq!(keyring.kek_to_rewrap_with(&keys).expect("it is there").id(), kek.id());
-        assert_eq!(keyring.held(), [kek.id()]);
+        assert_eq!(keyring.kek_ids(), [kek.id()]);
     }
 
     #[test]
@@ -538,16 +538,16 @@ mod tests {
         let keyring = Keyring::new(Some(dir.path().join(DIRECTORY)));
         let kek = Kek::random().expect("there is randomness");
         assert!(matches!(keyring.take(kek.bytes()), Err(KeyringError::NotWritten { .. })));
-        assert!(keyring.held().is_empty());
+        assert!(keyring.kek_ids().is_empty());
     }
 
     #[test]
     fn secrets_are_not_in_what_is_printed_for_debugging() {
         let keyring = Keyring::for_tests();
-        let store = keyed(&keyring);
+        let store = store_with_key(&keyring);
         let signer = keyring.signer(&store).expect("it opens");
         let printed = format!("{keyring:?} {signer:?}");
-        let bytes = keyring.kek(keyring.held()[0]).expect("it is there");
+        let bytes = keyring.kek(keyring.kek_ids()[0]).expect("it is there");
         let list = format!("{:?}", &bytes.bytes()[..4]);
         assert!(!printed.contains(list.trim_matches(['[', ']'])), "{printed}");
         assert!(printed.contains("Kek(") && printed.contains("OpenedKey(..)"), "{printed}");

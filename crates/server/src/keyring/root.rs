@@ -19,7 +19,7 @@ use super::{
     sealed::{self, KEY_BYTES, NoRandomness},
 };
 
-/// The secret part of a root key, as it is wrapped.
+/// The secret part of a root key, before it is wrapped.
 #[derive(Encode, Decode)]
 struct Secrets {
     /// Encrypts variables.
@@ -44,7 +44,6 @@ pub(super) struct OpenedKey {
     /// Encrypts and decrypts variables.
     pub variables: LessSafeKey,
     /// Signs identities.
-    #[allow(dead_code, reason = "identities are signed with it")]
     pub signing: Arc<EcdsaKeyPair>,
 }
 
@@ -63,7 +62,7 @@ pub(super) fn make(id: RootKeyId, kek: &Kek) -> Result<RootKey, NoRandomness> {
     let signing_public = pair.map_err(|_| NoRandomness)?.public_key().as_ref().to_vec();
     let secrets = Secrets { variables: sealed::random_key()?.to_vec(), signing };
     let text = Zeroizing::new(minicbor::to_vec(&secrets).expect("encoding to memory does not fail"));
-    let wrapped = sealed::seal(kek.cipher(), &about(id, &signing_public), &text)?;
+    let wrapped = sealed::seal(kek.cipher(), &context(id, &signing_public), &text)?;
     Ok(RootKey {
         id,
         state: RootKeyState::Active,
@@ -79,14 +78,14 @@ pub(super) fn make(id: RootKeyId, kek: &Kek) -> Result<RootKey, NoRandomness> {
 /// The secret part of a root key, unwrapped with one key-encryption key and wrapped with another; none when it is not what it was
 /// when it was made.
 pub(super) fn rewrap(key: &RootKey, from: &Kek, to: &Kek) -> Result<Option<Vec<u8>>, NoRandomness> {
-    let about = about(key.id, &key.signing_public);
-    let Some(text) = sealed::open(from.cipher(), &about, &key.wrapped) else { return Ok(None) };
-    sealed::seal(to.cipher(), &about, &Zeroizing::new(text)).map(Some)
+    let context = context(key.id, &key.signing_public);
+    let Some(text) = sealed::open(from.cipher(), &context, &key.wrapped) else { return Ok(None) };
+    sealed::seal(to.cipher(), &context, &Zeroizing::new(text)).map(Some)
 }
 
 /// Unwraps a root key; none when it is not what it was when it was made.
 pub(super) fn open(key: &RootKey, kek: &Kek) -> Option<OpenedKey> {
-    let text = sealed::open(kek.cipher(), &about(key.id, &key.signing_public), &key.wrapped)?;
+    let text = sealed::open(kek.cipher(), &context(key.id, &key.signing_public), &key.wrapped)?;
     let secrets: Secrets = minicbor::decode(&text).ok()?;
     let variables: &[u8; KEY_BYTES] = secrets.variables.as_slice().try_into().ok()?;
     let random = SystemRandom::new();
@@ -96,7 +95,7 @@ pub(super) fn open(key: &RootKey, kek: &Kek) -> Option<OpenedKey> {
 }
 
 /// What a wrapped key is bound to: its id, and the public half that stands beside it in clear.
-fn about(id: RootKeyId, signing_public: &[u8]) -> Vec<u8> {
+fn context(id: RootKeyId, signing_public: &[u8]) -> Vec<u8> {
     [b"berth root key 1".as_slice(), &id.to_bytes(), signing_public].concat()
 }
 

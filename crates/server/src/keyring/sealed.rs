@@ -26,8 +26,8 @@ pub(super) fn cipher(key: &[u8; KEY_BYTES]) -> LessSafeKey {
     LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).expect("the key has the length that it must have"))
 }
 
-/// Encrypts a text. It decrypts with the same `about` alone, which is not encrypted and not part of it.
-pub(super) fn seal(cipher: &LessSafeKey, about: &[u8], text: &[u8]) -> Result<Vec<u8>, NoRandomness> {
+/// Encrypts a text. It decrypts only with the same `context`, which is authenticated and not part of the result.
+pub(super) fn seal(cipher: &LessSafeKey, context: &[u8], text: &[u8]) -> Result<Vec<u8>, NoRandomness> {
     let mut nonce = [0; NONCE_LEN];
     SystemRandom::new().fill(&mut nonce).map_err(|_| NoRandomness)?;
     let mut sealed = Vec::with_capacity(NONCE_LEN + text.len() + MAX_TAG_LEN);
@@ -35,18 +35,18 @@ pub(super) fn seal(cipher: &LessSafeKey, about: &[u8], text: &[u8]) -> Result<Ve
     sealed.extend_from_slice(text);
     let nonce = Nonce::assume_unique_for_key(nonce);
     let tag = cipher
-        .seal_in_place_separate_tag(nonce, Aad::from(about), &mut sealed[NONCE_LEN..])
+        .seal_in_place_separate_tag(nonce, Aad::from(context), &mut sealed[NONCE_LEN..])
         .expect("no text is longer than the cipher takes");
     sealed.extend_from_slice(tag.as_ref());
     Ok(sealed)
 }
 
-/// Decrypts what [`seal`] has encrypted; none when that is not what it was, or is about something else.
-pub(super) fn open(cipher: &LessSafeKey, about: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+/// Decrypts what [`seal`] has encrypted; none when it was modified, or sealed with another context.
+pub(super) fn open(cipher: &LessSafeKey, context: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let (nonce, text) = sealed.split_first_chunk::<NONCE_LEN>()?;
     let mut text = Zeroizing::new(text.to_vec());
     let nonce = Nonce::assume_unique_for_key(*nonce);
-    let len = cipher.open_in_place(nonce, Aad::from(about), &mut text).ok()?.len();
+    let len = cipher.open_in_place(nonce, Aad::from(context), &mut text).ok()?.len();
     text.truncate(len);
     failpoint("keyring.open", &text);
     Some(text)

@@ -15,16 +15,16 @@ use tokio::{sync::watch, time::Instant};
 use super::{Keyring, KeyringError};
 use crate::{PANICKED, clock, cluster::Cluster, shared::State};
 
-/// Time between two looks.
+/// Time between two rounds.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// After something has failed, time until it is tried again.
-const AGAIN: Duration = Duration::from_secs(5);
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// Variables that could not be encrypted again are left alone for so long.
 const RETRY_SKIPPED_AFTER: Duration = Duration::from_secs(60);
 /// Bytes of variables that are encrypted again by one command, about.
 const STEP_BYTES: usize = 256 << 10;
 
-/// Looks after the keyring until `stop` says so. The active root key is replaced once it is older than `rotation`.
+/// Runs until `stop` says so. The active root key is replaced once it is older than `rotation`.
 pub(crate) async fn maintain(
     state: State,
     cluster: Arc<Cluster>,
@@ -37,14 +37,14 @@ pub(crate) async fn maintain(
         cluster,
         keyring,
         rotation,
-        followed: None,
+        followed_index: None,
         reported: Vec::new(),
         last_request: None,
-        rotated: None,
-        unrotated: String::new(),
+        last_rotation: None,
+        rotation_error: String::new(),
         skipped: SkippedKeys::default(),
-        undiscarded: false,
-        discarded: None,
+        may_have_replaced: false,
+        last_discard_failure: None,
     };
     let stopped = async move {
         let _ = stop.wait_for(|stop| *stop).await;
@@ -60,21 +60,21 @@ struct Upkeep {
     cluster: Arc<Cluster>,
     keyring: Arc<Keyring>,
     rotation: Duration,
-    /// Where the keyring that was looked at last stood.
-    followed: Option<Index>,
+    /// The index of the root keys that the keyring followed last.
+    followed_index: Option<Index>,
     /// Which missing keys were reported.
     reported: Vec<KekId>,
     /// When they were last requested from other servers.
     last_request: Option<Instant>,
-    /// When a new root key was tried last.
-    rotated: Option<Instant>,
-    /// Why there was none, as reported.
-    unrotated: String,
+    /// When a rotation was last attempted.
+    last_rotation: Option<Instant>,
+    /// Why the last one failed, as logged.
+    rotation_error: String,
     skipped: SkippedKeys,
     /// Whether key-encryption keys that were replaced may still be here.
-    undiscarded: bool,
-    /// When it was tried last to take one away.
-    discarded: Option<Instant>,
+    may_have_replaced: bool,
+    /// When deleting one last failed.
+    last_discard_failure: Option<Instant>,
 }
 
 /// What could not be encrypted again.
@@ -102,29 +102,29 @@ impl Upkeep {
                 continue;
             }
             let changed = Some(store.keyring().modify_index());
-            if self.followed != changed {
-                self.followed = changed;
+            if self.followed_index != changed {
+                self.followed_index = changed;
                 self.last_request = None;
                 self.keyring.follow(store.keyring());
-                self.undiscarded = true;
+                self.may_have_replaced = true;
             }
             self.discard_replaced(&store).await;
             self.find_missing().await;
             if self.cluster.leads() {
                 self.rotate_in_time(&store).await;
-                // Step by step: each looks at the state that the last one led to.
+                // Step by step, each on the state that the previous one led to.
                 while self.cluster.leads() && self.rekey().await {}
             }
         }
     }
 
-    /// Takes away key-encryption keys that were replaced: whoever finds one here later opens nothing with it.
+    /// Deletes key-encryption keys that were replaced, so that a later copy of this disk opens nothing with them.
     async fn discard_replaced(&mut self, store: &Store) {
-        if !self.undiscarded || self.discarded.is_some_and(|tried| tried.elapsed() < AGAIN) {
+        if !self.may_have_replaced || self.last_discard_failure.is_some_and(|at| at.elapsed() < RETRY_AFTER) {
             return;
         }
-        self.undiscarded = false;
-        for id in self.keyring.replaced(store.keyring()) {
+        self.may_have_replaced = false;
+        for id in self.keyring.replaced_keks(store.keyring()) {
             let keyring = self.keyring.clone();
             match tokio::task::spawn_blocking(move || keyring.discard(id)).await {
                 Ok(Ok(())) => {
@@ -133,20 +133,20 @@ impl Upkeep {
                 Ok(Err(error)) => {
                     let path = self.keyring.path(id);
                     tracing::error!(kek = %id, path = %path.display(), %error, "a replaced key-encryption key stays on disk");
-                    (self.undiscarded, self.discarded) = (true, Some(Instant::now()));
+                    (self.may_have_replaced, self.last_discard_failure) = (true, Some(Instant::now()));
                 }
-                Err(_) => self.undiscarded = true,
+                Err(_) => self.may_have_replaced = true,
             }
         }
     }
 
     /// Looks for keys that are missing: in files that were put there meanwhile, and with the other servers.
     async fn find_missing(&mut self) {
-        let missing = self.keyring.missing();
+        let missing = self.keyring.missing_keks();
         if missing.is_empty() && !self.reported.is_empty() {
             tracing::info!("this server has all key-encryption keys again");
         }
-        if missing.is_empty() || self.last_request.is_some_and(|request| request.elapsed() < AGAIN) {
+        if missing.is_empty() || self.last_request.is_some_and(|request| request.elapsed() < RETRY_AFTER) {
             self.reported.retain(|id| missing.contains(id));
             return;
         }
@@ -155,7 +155,7 @@ impl Upkeep {
         if let Ok(Err(error)) = tokio::task::spawn_blocking(move || keyring.read_files()).await {
             tracing::error!(%error, "read key-encryption keys");
         }
-        for id in self.keyring.missing() {
+        for id in self.keyring.missing_keks() {
             if !self.cluster.ask_for_kek(id).await && !self.reported.contains(&id) {
                 let path = self.keyring.path(id);
                 tracing::error!(
@@ -175,18 +175,18 @@ impl Upkeep {
             None => true,
             Some(active) => is_due(active.created_at, self.rotation, clock::now()),
         };
-        if !is_due || self.rotated.is_some_and(|tried| tried.elapsed() < AGAIN) {
+        if !is_due || self.last_rotation.is_some_and(|at| at.elapsed() < RETRY_AFTER) {
             return;
         }
-        self.rotated = Some(Instant::now());
+        self.last_rotation = Some(Instant::now());
         match self.rotate(store).await {
             Ok(id) => {
                 tracing::info!(key = %id, "a new root key is active");
-                self.unrotated.clear();
+                self.rotation_error.clear();
             }
-            Err(why) if why != self.unrotated => {
+            Err(why) if why != self.rotation_error => {
                 tracing::warn!(why, "no new root key was made, it is tried again");
-                self.unrotated = why;
+                self.rotation_error = why;
             }
             Err(_) => {}
         }
@@ -195,8 +195,8 @@ impl Upkeep {
     async fn rotate(&self, store: &Store) -> Result<RootKeyId, String> {
         let keyring = self.keyring.clone();
         let keys = store.keyring().clone();
-        let made = tokio::task::spawn_blocking(move || keyring.kek_for_new_key(&keys)).await;
-        let (kek, is_new) = made.map_err(|_| PANICKED)?.map_err(|error| error.to_string())?;
+        let kek = tokio::task::spawn_blocking(move || keyring.kek_for_new_key(&keys)).await;
+        let (kek, is_new) = kek.map_err(|_| PANICKED)?.map_err(|error| error.to_string())?;
         if is_new {
             self.cluster.share_kek(&kek).await?;
         }
@@ -206,7 +206,7 @@ impl Upkeep {
         let written = self.state.engine.propose(vec![Command::ChangeKeyring(Box::new(put))]).await;
         let outcomes = written.map_err(|error| error.to_string())?.outcomes;
         match outcomes.into_iter().collect::<Result<(), Refusal>>() {
-            // Another server led before, and has made one.
+            // Another server led meanwhile, and has made one.
             Ok(()) | Err(Refusal::RootKeyChanged) => Ok(id),
             Err(refusal) => Err(refusal.to_string()),
         }
@@ -226,15 +226,16 @@ impl Upkeep {
         let store = self.state.view().store.clone();
         let Some(id) = self.next_to_rekey(&store) else { return false };
         let (keyring, skipped) = (self.keyring.clone(), self.skipped.variables.clone());
-        let made = tokio::task::spawn_blocking(move || step(&keyring, &store, id, &skipped)).await;
-        let Ok(RekeyStep { rekeyed, failed, locked }) = made else { return false };
+        let step = tokio::task::spawn_blocking(move || step(&keyring, &store, id, &skipped)).await;
+        let Ok(RekeyStep { rekeyed, failed, locked }) = step else { return false };
         if let Some((key, error)) = locked {
             tracing::error!(%key, %error, "variables cannot be encrypted with the new root key");
             self.skipped.keys.insert(key);
+            self.skipped.since.get_or_insert_with(Instant::now);
         }
         self.skipped.variables.extend(failed);
         if rekeyed.is_empty() {
-            // Nothing of it is left but what cannot be encrypted again.
+            // All that is left of this key cannot be encrypted again.
             self.skipped.keys.insert(id);
             self.skipped.since.get_or_insert_with(Instant::now);
             return true;

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use berth_tls::now_secs;
 
-/// How often the clock is looked at: it may have been set.
+/// Longest sleep between two checks: the clock may be set meanwhile.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How long a certificate that is valid until then, in seconds since 1970, is good still by this machine's clock; none when it
-/// has expired. It is good for the whole of its last second, as handshakes have it.
-fn left(not_after: u64, now: u64) -> Option<Duration> {
-    not_after.checked_sub(now).map(|left| Duration::from_secs(left + 1))
+/// How long a certificate is still valid at `now`; none when it has expired. Both are in seconds since 1970, and it is valid for the
+/// whole of its last second, as in handshakes.
+fn remaining(not_after: u64, now: u64) -> Option<Duration> {
+    not_after.checked_sub(now).map(|secs| Duration::from_secs(secs + 1))
 }
 
 /// Completes once a certificate that is valid until then, in seconds since 1970, has expired.
 pub(crate) async fn until_expired(not_after: u64) {
-    while let Some(left) = left(not_after, now_secs()) {
-        tokio::time::sleep(left.min(POLL_INTERVAL)).await;
+    while let Some(remaining) = remaining(not_after, now_secs()) {
+        tokio::time::sleep(remaining.min(POLL_INTERVAL)).await;
     }
 }
 
@@ -26,9 +26,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_certificate_is_good_until_its_last_second_is_over() {
-        assert_eq!(left(10, 8), Some(Duration::from_secs(3)));
-        assert_eq!(left(10, 10), Some(Duration::from_secs(1)));
-        assert_eq!(left(10, 11), None);
+        assert_eq!(remaining(10, 8), Some(Duration::from_secs(3)));
+        assert_eq!(remaining(10, 10), Some(Duration::from_secs(1)));
+        assert_eq!(remaining(10, 11), None);
         until_expired(now_secs() - 1).await;
     }
 }

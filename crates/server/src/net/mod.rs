@@ -1,4 +1,4 @@
-//! Connections of clients and agents over any transport, and their limits by address.
+//! Connections of clients, agents and servers over any transport, and limits by address.
 
 mod expiry;
 mod per_address;
@@ -44,18 +44,18 @@ pub(crate) use wrong_port::{Foreign, OwnPort};
 
 use crate::workload::TaskAt;
 
-/// A connection and who is at its other end. Whoever serves it does not know what carries it.
+/// A connection and its peer. Whoever serves it does not know what carries it.
 #[derive(Debug)]
 pub(crate) struct NetStream {
     carrier: Transport,
     peer: SocketAddr,
     /// What the peer has shown of itself.
     certificate: Option<Peer>,
-    /// Whether the peer wants a certificate, and nothing else that the port gives.
+    /// Whether the connection is only for a request for a certificate.
     enrolls: bool,
-    /// None where the peer may take as long as it likes.
-    patience: Option<StallTimeout>,
-    turn: WriteBudget,
+    /// None where writes may stall without limit.
+    stall_timeout: Option<StallTimeout>,
+    write_budget: WriteBudget,
     /// The task from whose own socket it was carried here.
     of_task: Option<Arc<TaskAt>>,
 }
@@ -67,18 +67,18 @@ enum Transport {
     /// In a box: its buffers and keys take a kilobyte, which a plain connection does without.
     Encrypted(Box<TlsStream<TcpStream>>),
     Dialed(Box<berth_tls::Stream>),
-    /// Within this process: somebody carries on from there.
+    /// A pipe within this process, whose other end an agent's connection carries.
     Carried(DuplexStream),
 }
 
-/// When a silent peer is taken for gone.
+/// After which silence a peer is taken for gone.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeepAlive {
     /// A peer that is silent for this long is probed by keep-alives.
     pub idle: Duration,
     /// The interval of the probes.
     pub interval: Duration,
-    /// After so many questions without an answer it is gone.
+    /// After so many unanswered probes it is gone.
     pub retries: u32,
 }
 
@@ -112,8 +112,8 @@ impl NetStream {
             peer,
             certificate: None,
             enrolls: false,
-            patience: None,
-            turn: WriteBudget::default(),
+            stall_timeout: None,
+            write_budget: WriteBudget::default(),
             of_task: None,
         }
     }
@@ -123,7 +123,7 @@ impl NetStream {
         self.certificate.as_ref()
     }
 
-    /// Whether the peer wants a certificate, and nothing else.
+    /// Whether the connection is only for a request for a certificate.
     pub fn enrolls(&self) -> bool {
         self.enrolls
     }
@@ -157,9 +157,9 @@ impl NetStream {
         self.tcp().map_or(Ok(()), |tcp| SockRef::from(tcp).set_tcp_user_timeout(Some(max)))
     }
 
-    /// Fails a write once it has made no progress for this long, unless there is leisure.
-    pub fn set_write_stall_max(&mut self, max: Duration, leisure: StallExemption) {
-        self.patience = Some(StallTimeout::new(max, leisure));
+    /// Fails a write once it has made no progress for this long, except while it is exempt.
+    pub fn set_write_stall_max(&mut self, max: Duration, exemption: StallExemption) {
+        self.stall_timeout = Some(StallTimeout::new(max, exemption));
     }
 
     /// Fails a write that has waited for too long.
@@ -168,8 +168,8 @@ impl NetStream {
         context: &mut Context<'_>,
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        match &mut self.patience {
-            Some(patience) => patience.judge(context, written),
+        match &mut self.stall_timeout {
+            Some(stall_timeout) => stall_timeout.judge(context, written),
             None => written,
         }
     }
@@ -224,10 +224,10 @@ impl AsyncWrite for NetStream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.turn.poll(context));
+        ready!(self.write_budget.poll(context));
         let bytes = write_budget::first_of(bytes);
         let written = carried!(self.as_mut(), carrier => carrier.poll_write(context, bytes));
-        self.turn.wrote(&written);
+        self.write_budget.wrote(&written);
         self.judge(context, written)
     }
 
@@ -236,13 +236,13 @@ impl AsyncWrite for NetStream {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let fitting = write_budget::fitting(pieces);
-        if let ([], Some(first)) = (fitting, pieces.first()) {
+        let of_turn = write_budget::fitting(pieces);
+        if let ([], Some(first)) = (of_turn, pieces.first()) {
             return self.poll_write(context, first);
         }
-        ready!(self.turn.poll(context));
-        let written = carried!(self.as_mut(), carrier => carrier.poll_write_vectored(context, fitting));
-        self.turn.wrote(&written);
+        ready!(self.write_budget.poll(context));
+        let written = carried!(self.as_mut(), carrier => carrier.poll_write_vectored(context, of_turn));
+        self.write_budget.wrote(&written);
         self.judge(context, written)
     }
 

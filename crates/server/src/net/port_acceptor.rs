@@ -12,8 +12,8 @@ use super::{AddressLimit, NetStream, PerAddress};
 const HANDSHAKES_MAX: usize = 2_048;
 /// The same at the port for agents, to which all of them may come at once.
 const AGENT_HANDSHAKES_MAX: usize = 4_096;
-/// How many of an address there may be at the port for agents, before which those beyond stand in a line: as many as it may begin in a
-/// quarter of a second, so that agents who are far away are no slower than that.
+/// Handshakes of one address at the port for agents; those beyond wait in its queue. As many as an address may begin in a quarter of a
+/// second, so that long round trips do not slow its agents down.
 pub(crate) const AGENT_HANDSHAKES_OF_ADDRESS: AddressLimit =
     AddressLimit { per_address_max: 512, loopback_max: 3_072 };
 /// Of those at other ports, how many one address may have, waiting or not.
@@ -39,7 +39,7 @@ struct HandshakeGuard {
 }
 
 impl PortAcceptor {
-    /// Connections come in as they are.
+    /// Accepts connections without TLS.
     pub fn open() -> Self {
         Self(None)
     }
@@ -49,7 +49,7 @@ impl PortAcceptor {
         self.0.is_some()
     }
 
-    /// Each connection shakes hands first.
+    /// Accepts connections after a TLS handshake.
     pub fn guarded(acceptor: Acceptor, kind: PortKind) -> Self {
         let (most, share) = match kind {
             PortKind::Agents => (AGENT_HANDSHAKES_MAX, AGENT_HANDSHAKES_OF_ADDRESS),
@@ -59,12 +59,12 @@ impl PortAcceptor {
         Self(Some(Arc::new(HandshakeGuard { acceptor, kind, under_way, addresses, share })))
     }
 
-    /// Whether connections are as they are, so that words can be sent to one before it has come in.
+    /// Whether connections are not encrypted, so that text can be sent to one that is refused.
     pub(crate) fn is_open(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Takes a connection in. It may take as long as a handshake does: nobody else may wait for it.
+    /// Accepts a connection. Takes as long as a handshake: no other connection may wait for this.
     pub(crate) async fn enter(&self, stream: TcpStream, from: SocketAddr) -> io::Result<NetStream> {
         match &self.0 {
             None => Ok(NetStream::plain(stream, from)),
@@ -78,7 +78,7 @@ impl PortAcceptor {
 
 impl HandshakeGuard {
     async fn shake_hands(&self, stream: TcpStream, from: SocketAddr) -> io::Result<NetStream> {
-        let Some(_counted) = self.addresses.count(from.ip(), self.share) else {
+        let Some(_guard) = self.addresses.count(from.ip(), self.share) else {
             return Err(io::Error::other("its address has too many handshakes under way"));
         };
         let _turn = self.under_way.acquire().await.map_err(io::Error::other)?;
@@ -89,8 +89,8 @@ impl HandshakeGuard {
                 if let Some(mut stream) = refused.not_tls {
                     stream.write_all(NOT_TLS).await?;
                 }
-                let words = berth_tls::explain(&refused.error);
-                Err(words.map_or(refused.error, io::Error::other))
+                let explanation = berth_tls::explain(&refused.error);
+                Err(explanation.map_or(refused.error, io::Error::other))
             }
         }
     }

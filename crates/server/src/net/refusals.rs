@@ -1,4 +1,4 @@
-//! Reports connections that a port refuses, all of a second in one line: strangers fill no disk.
+//! Logs connections that a port refuses, at most one line a second with the count of the others, so that strangers cannot fill a disk.
 
 use std::{
     net::SocketAddr,
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::OwnPort;
 
-/// Between two lines.
+/// Time between two lines.
 const LOGGED_EVERY: Duration = Duration::from_secs(1);
 
 /// The refusals of one port.
@@ -22,7 +22,7 @@ pub(crate) struct RefusalLog {
 #[derive(Default)]
 struct LastLine {
     at: Option<Instant>,
-    /// Refusals since then, of which no line tells.
+    /// Refusals since then, to be counted in the next line.
     unreported: u64,
 }
 

@@ -14,7 +14,7 @@ use super::{NetStream, PortAcceptor};
 /// Certificates of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsConfig {
-    /// Its own, and the authorities that it believes.
+    /// Its own certificate, and the authorities that it trusts.
     pub files: TlsFiles,
     /// The key of one of these authorities, for servers that give agents their certificates.
     pub ca_key: Option<PathBuf>,
@@ -107,13 +107,14 @@ impl Secure {
     pub fn reload(&self) -> Result<(), TlsError> {
         let credentials = load(&self.config, self.acceptor.region(), self.name.as_deref())?;
         let state = TlsState::load(&self.config, &credentials)?;
+        // All are read and checked before the first is replaced.
         self.acceptor.replace(&credentials)?;
         self.to_servers.replace(&credentials)?;
         self.state.store(Arc::new(state));
         Ok(())
     }
 
-    /// The servers whose certificates are not believed.
+    /// The servers whose certificates were revoked.
     pub fn revoked(&self) -> &RevokedServers {
         &self.revoked
     }
@@ -128,7 +129,7 @@ impl Secure {
         self.state.load().authority.clone()
     }
 
-    /// The authorities that are believed.
+    /// The authorities that are trusted.
     pub fn authorities(&self) -> Vec<CertificateDer<'static>> {
         self.state.load().authorities.clone()
     }
@@ -138,7 +139,7 @@ impl Secure {
         self.config.agent_life
     }
 
-    /// Whether an agent that shows this chain, its own certificate first, would be taken in now: what it says.
+    /// Verifies the chain of an agent, its own certificate first, as a handshake would now. Returns what its certificate says.
     ///
     /// # Errors
     /// Why not, in words.
@@ -164,8 +165,9 @@ impl Secure {
         dialed: &str,
     ) -> io::Result<NetStream> {
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
-        let shaken = timeout(HANDSHAKE_MAX, self.to_servers.connect(stream, dialed)).await.map_err(late)?;
-        shaken.map(|stream| NetStream::dialed(stream, address))
+        let connected =
+            timeout(HANDSHAKE_MAX, self.to_servers.connect(stream, dialed)).await.map_err(late)?;
+        connected.map(|stream| NetStream::dialed(stream, address))
     }
 }
 

@@ -14,18 +14,18 @@ use std::{
 
 use tokio::time::{Sleep, sleep};
 
-/// Whether whoever reads from a connection may take as long as he likes at the moment: somebody who follows a stream looks
-/// at it, and the stream holds little meanwhile.
+/// Exempts a connection from the timeout for as long as it is set: a person may look at a stream without reading on, and a stream holds
+/// little memory meanwhile.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StallExemption(Arc<AtomicBool>);
 
 impl StallExemption {
-    /// Gives or takes it.
-    pub fn set(&self, given: bool) {
-        self.0.store(given, Ordering::Relaxed);
+    /// Sets or clears the exemption.
+    pub fn set(&self, exempt: bool) {
+        self.0.store(exempt, Ordering::Relaxed);
     }
 
-    fn is_given(&self) -> bool {
+    fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -34,14 +34,14 @@ impl StallExemption {
 #[derive(Debug)]
 pub(super) struct StallTimeout {
     max: Duration,
-    leisure: StallExemption,
-    /// Ends the patience; none while writes go on.
+    exemption: StallExemption,
+    /// When the timeout is over; none while writes make progress.
     ends: Option<Pin<Box<Sleep>>>,
 }
 
 impl StallTimeout {
-    pub fn new(max: Duration, leisure: StallExemption) -> Self {
-        Self { max, leisure, ends: None }
+    pub fn new(max: Duration, exemption: StallExemption) -> Self {
+        Self { max, exemption, ends: None }
     }
 
     /// What came of a write: one that has waited for too long fails.
@@ -50,7 +50,7 @@ impl StallTimeout {
         context: &mut Context<'_>,
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        if written.is_ready() || self.leisure.is_given() {
+        if written.is_ready() || self.exemption.is_set() {
             self.ends = None;
             return written;
         }
@@ -85,18 +85,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_follows_a_stream_may_look_at_it_for_as_long_as_he_likes() {
+    async fn a_write_that_is_exempt_may_stall_for_any_time() {
         let (mut stream, mut client) = pair(Duration::from_millis(1)).await;
-        let leisure = StallExemption::default();
-        stream.set_write_stall_max(Duration::from_millis(1), leisure.clone());
-        leisure.set(true);
+        let exemption = StallExemption::default();
+        stream.set_write_stall_max(Duration::from_millis(1), exemption.clone());
+        exemption.set(true);
         let bytes = vec![0; BYTES];
         let mut writing = tokio::spawn(async move {
             let written = stream.write_all(&bytes).await;
             (stream, written)
         });
-        let waited = tokio::time::timeout(Duration::from_millis(200), &mut writing).await;
-        assert!(waited.is_err(), "nobody reads, and it waits");
+        let outcome = tokio::time::timeout(Duration::from_millis(200), &mut writing).await;
+        assert!(outcome.is_err(), "nobody reads, and it waits");
         let mut read = vec![0; BYTES];
         client.read_exact(&mut read).await.expect("it goes on");
         writing.await.expect("it ends well").1.expect("it is read");

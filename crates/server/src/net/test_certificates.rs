@@ -41,7 +41,7 @@ pub(crate) enum Fault {
 pub(crate) struct TestCertificate {
     pub role: Role,
     pub fault: Fault,
-    pub held: TlsCredentials,
+    pub credentials: TlsCredentials,
     pub files: TlsFiles,
     expires: u64,
 }
@@ -56,13 +56,13 @@ impl TestCertificate {
     /// Opens connections with it, to whoever has a server's certificate.
     pub fn connector(&self) -> Connector {
         let expected = ExpectedPeer::Server(REGION.into());
-        Connector::new(&self.held, expected, &RevokedServers::default()).expect("it is made")
+        Connector::new(&self.credentials, expected, &RevokedServers::default()).expect("it is made")
     }
 
     /// Asks for another one with it.
     pub fn renewing(&self) -> Connector {
         let expected = ExpectedPeer::Server(REGION.into());
-        Connector::renewing(&self.held, expected, &RevokedServers::default()).expect("it is made")
+        Connector::renewing(&self.credentials, expected, &RevokedServers::default()).expect("it is made")
     }
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct TestCertificates {
     own: Authority,
     other: Authority,
     dir: TempDir,
-    made: AtomicUsize,
+    next_number: AtomicUsize,
 }
 
 impl TestCertificates {
@@ -81,7 +81,7 @@ impl TestCertificates {
         replace_file(&dir.path().join("ca.pem"), &own.pem()).expect("it is written");
         replace_file(&dir.path().join("both.pem"), &(own.pem() + &other.pem())).expect("it is written");
         replace_file(&dir.path().join("ca-key.pem"), &key).expect("it is written");
-        Self { own, other, dir, made: AtomicUsize::new(0) }
+        Self { own, other, dir, next_number: AtomicUsize::new(0) }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -123,22 +123,22 @@ impl TestCertificates {
     }
 
     fn for_key(&self, role: &Role, fault: Fault, of: Option<&TestCertificate>) -> TestCertificate {
-        let soon = Validity { not_before: LONG_AGO, not_after: now_secs() + LASTS_S };
+        let expires_soon = Validity { not_before: LONG_AGO, not_after: now_secs() + LASTS_S };
         // What each shows is one thing, whom it believes another: all believe the server.
         let (authority, ca, region, validity) = match fault {
             Fault::Nothing => (&self.own, "ca.pem", REGION, around_now()),
-            Fault::Expired => (&self.own, "ca.pem", REGION, soon),
+            Fault::Expired => (&self.own, "ca.pem", REGION, expires_soon),
             Fault::OtherAuthority => (&self.other, "both.pem", REGION, around_now()),
             Fault::OtherRegion => (&self.own, "ca.pem", "elsewhere", around_now()),
         };
-        let name = format!("shown-{}", self.made.fetch_add(1, Relaxed));
+        let name = format!("shown-{}", self.next_number.fetch_add(1, Relaxed));
         let request = request(role.clone(), region, validity);
         let files = match of {
             None => self.files(authority, ca, &name, &request),
             Some(of) => self.files_for(authority, ca, &name, &request, &of.files.key),
         };
-        let held = TlsCredentials::load(&files).expect("it is good still");
-        TestCertificate { role: role.clone(), fault, held, files, expires: validity.not_after }
+        let credentials = TlsCredentials::load(&files).expect("it is good still");
+        TestCertificate { role: role.clone(), fault, credentials, files, expires: validity.not_after }
     }
 
     fn files_for(
@@ -175,7 +175,11 @@ fn around_now() -> Validity {
 
 /// Waits until those have expired that are to.
 pub(crate) async fn until_expired(all: &[TestCertificate]) {
-    let last = all.iter().filter(|shown| shown.fault == Fault::Expired).map(|shown| shown.expires).max();
+    let last = all
+        .iter()
+        .filter(|certificate| certificate.fault == Fault::Expired)
+        .map(|certificate| certificate.expires)
+        .max();
     while last.is_some_and(|last| now_secs() <= last) {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

@@ -1,6 +1,6 @@
-//! How much a connection writes before others have their turn. To write to a socket whose reader is fast never waits, so that whoever
-//! sends a long list would hold a thread of the runtime until all that is kept of it is copied, and with it everybody whose request is
-//! behind: for milliseconds, times as many as read.
+//! How much a connection writes before its task yields. A write to a socket whose reader is fast never waits, so the task that sends a long
+//! list would hold a thread of the runtime until all of the list is copied, for milliseconds times the number of such readers, and the
+//! tasks behind it would wait.
 
 use std::{
     io::{self, IoSlice},
@@ -10,14 +10,14 @@ use std::{
 /// Bytes that are written before others have a turn: some tens of microseconds.
 pub(super) const TURN_BYTES_MAX: usize = 64 << 10;
 
-/// What has been written since others had their turn.
+/// What has been written since the task last yielded.
 #[derive(Debug, Default)]
 pub(super) struct WriteBudget {
     written: usize,
 }
 
 impl WriteBudget {
-    /// Ready while it may go on. Otherwise it goes on behind the others: the task is woken at once.
+    /// Ready while more may be written. Otherwise the task yields: it is woken at once, and polled again after the others.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.written < TURN_BYTES_MAX {
             return Poll::Ready(());
@@ -27,7 +27,7 @@ impl WriteBudget {
         Poll::Pending
     }
 
-    /// What came of a write. One that waits for its reader leaves the turn to others anyway.
+    /// Counts a write. One that is pending yields anyway.
     pub fn wrote(&mut self, written: &Poll<io::Result<usize>>) {
         match written {
             Poll::Ready(Ok(bytes)) => self.written += bytes,
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_writes_much_leaves_turns_to_others() {
+    async fn a_long_write_yields_to_other_tasks() {
         let (mut stream, other_end) = roomy();
         let turns = Arc::new(AtomicUsize::new(0));
         let counted = turns.clone();

@@ -1,5 +1,5 @@
-//! What comes to the ports for agents and for servers and is meant for another: a browser, a probe or a client of the HTTP API gets an
-//! answer in HTTP that names the port, instead of a connection that ends without any.
+//! Recognizes connections to the ports for agents and servers that speak another protocol. A browser, a probe or a client of the HTTP API
+//! gets an HTTP response that names the port, instead of a connection that closes without any.
 
 use std::{io, time::Duration};
 

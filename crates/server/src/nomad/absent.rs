@@ -1,4 +1,4 @@
-//! What there is none of yet: volumes, plugins and services. Clients list them all the same.
+//! Volumes, plugins and services, which Berth does not have: clients list them, and get empty lists.
 
 use berth_model::Index;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The answering server: who it is, whom it knows, whether it is well.
+//! The server that answers: its identity, the members that it knows, and its health.
 
 use std::collections::BTreeMap;
 
@@ -73,16 +73,16 @@ fn stats(call: &Call, servers: &Servers, own: &ServerStatus) -> BTreeMap<String,
         ("num_peers", voters.saturating_sub(usize::from(own.voter)).to_string()),
         ("last_contact", if leads { "0".to_owned() } else { format!("{contact:?}") }),
     ];
-    let named = |stats: &[(&str, String)]| {
+    let to_map = |stats: &[(&str, String)]| {
         stats.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<BTreeMap<_, _>>()
     };
     let mut stats = BTreeMap::from([
-        ("berth".to_owned(), named(&[&role[..], &state[..]].concat())),
-        ("nomad".to_owned(), named(&role)),
-        ("raft".to_owned(), named(&raft)),
+        ("berth".to_owned(), to_map(&[&role[..], &state[..]].concat())),
+        ("nomad".to_owned(), to_map(&role)),
+        ("raft".to_owned(), to_map(&raft)),
     ]);
     if let Some((_, detail)) = only_node(&view) {
-        stats.insert("client".to_owned(), named(&[("node_id", detail.node.id.to_string())]));
+        stats.insert("client".to_owned(), to_map(&[("node_id", detail.node.id.to_string())]));
     }
     stats
 }
@@ -101,7 +101,7 @@ pub(super) async fn members(call: Call) -> Reply {
         server_name: server.name.clone(),
         server_region: server.region.clone(),
         server_dc: server.datacenter.clone(),
-        members: all.all.iter().map(|found| servers::member(&all, found, server)).collect(),
+        members: all.all.iter().map(|status| servers::member(&all, status, server)).collect(),
     };
     reply::json(&call.query, &answer)
 }
@@ -145,7 +145,7 @@ pub(super) async fn set_servers_of_agents(call: Call) -> Reply {
 /// `PUT /v1/agent/force-leave`: takes a server out that is gone for good.
 pub(super) async fn force_leave(call: Call) -> Reply {
     let name = call.query.text("node").ok_or_else(|| Failure::bad_request("say which server with ?node="))?;
-    let id = servers::named(&servers::all(&call), call.server(), name)?;
+    let id = servers::find_named(&servers::all(&call), call.server(), name)?;
     operator::change(&call, ServerChange::Remove(id)).await
 }
 
@@ -197,7 +197,7 @@ pub(super) async fn healthz(call: Call) -> Reply {
     {
         text += &format!("this server's disk: {reason}\n");
     }
-    if !call.keyring().missing().is_empty() {
+    if !call.keyring().missing_keks().is_empty() {
         // Anybody may ask: which one is in the server's log.
         text += "a key-encryption key is missing: not all variables can be read here; see the server's log\n";
     }

@@ -1,4 +1,4 @@
-//! Deployments: listing, reading, and what operators say of them.
+//! Deployments: listing, reading, promoting, failing, pausing, and setting health.
 
 use std::sync::Arc;
 
@@ -141,7 +141,7 @@ fn is_part(parts: &AllocParts<'_>, id: DeploymentId) -> bool {
 /// `PUT /v1/deployment/promote/:id`
 pub(super) async fn promote(mut call: Call) -> Reply {
     let request: DeploymentPromote = call.json_or_default().await?;
-    let id = found(&call)?;
+    let id = visible_id(&call)?;
     check_is(id, &request.deployment_id)?;
     let groups = request.groups.filter(|groups| !groups.is_empty());
     if request.all == groups.is_some() {
@@ -150,7 +150,7 @@ pub(super) async fn promote(mut call: Call) -> Reply {
     let eval = call.mint_eval();
     let command = PromoteDeployment { id, groups, eval };
     let index = call.propose(Command::PromoteDeployment(Box::new(command))).await?;
-    changed(&call, index, Some(eval), None)
+    answer_changed(&call, index, Some(eval), None)
 }
 
 /// `PUT /v1/deployment/fail/:id`
@@ -164,13 +164,13 @@ pub(super) async fn fail(call: Call) -> Reply {
     let set =
         SetDeployment { id, status: DeploymentStatus::Failed, description, revert_to, eval: Some(eval) };
     let index = call.propose(Command::SetDeployment(Box::new(set))).await?;
-    changed(&call, index, Some(eval), revert_to)
+    answer_changed(&call, index, Some(eval), revert_to)
 }
 
 /// `PUT /v1/deployment/pause/:id`
 pub(super) async fn pause(mut call: Call) -> Reply {
     let request: DeploymentPause = call.json_or_default().await?;
-    let id = found(&call)?;
+    let id = visible_id(&call)?;
     check_is(id, &request.deployment_id)?;
     let eval = (!request.pause).then(|| call.mint_eval());
     let (status, description) = match request.pause {
@@ -180,7 +180,7 @@ pub(super) async fn pause(mut call: Call) -> Reply {
     let description = description.to_owned();
     let set = SetDeployment { id, status, description, revert_to: None, eval };
     let index = call.propose(Command::SetDeployment(Box::new(set))).await?;
-    changed(&call, index, eval, None)
+    answer_changed(&call, index, eval, None)
 }
 
 /// `PUT /v1/deployment/unblock/:id`: there is one region, and no deployment waits for those of others.
@@ -194,7 +194,7 @@ pub(super) async fn unblock(call: Call) -> Reply {
 /// `PUT /v1/deployment/allocation-health/:id`
 pub(super) async fn set_health(mut call: Call) -> Reply {
     let request: DeploymentAllocHealth = call.json().await?;
-    let id = found(&call)?;
+    let id = visible_id(&call)?;
     check_is(id, &request.deployment_id)?;
     let reported = |ids: Option<Vec<String>>, healthy: bool| -> Result<Vec<AllocHealth>, Failure> {
         let message = if healthy { "" } else { SAID_UNHEALTHY };
@@ -220,10 +220,15 @@ pub(super) async fn set_health(mut call: Call) -> Reply {
         return Err(Failure::bad_request(format!("deployment {id} is over, and changes no more")));
     }
     let index = call.propose(Command::SetAllocHealth(all)).await?;
-    changed(&call, index, None, None)
+    answer_changed(&call, index, None, None)
 }
 
-fn changed(call: &Call, index: Index, eval: Option<EvalId>, reverted_job_version: Option<u64>) -> Reply {
+fn answer_changed(
+    call: &Call,
+    index: Index,
+    eval: Option<EvalId>,
+    reverted_job_version: Option<u64>,
+) -> Reply {
     let answer = DeploymentChanged {
         eval_id: eval.map(|eval| eval.to_string()).unwrap_or_default(),
         eval_create_index: eval.map_or(0, |_| index.0),
@@ -237,11 +242,11 @@ fn changed(call: &Call, index: Index, eval: Option<EvalId>, reverted_job_version
 }
 
 /// Refuses a body that names another deployment than the path.
-fn check_is(id: DeploymentId, named: &str) -> Result<(), Failure> {
-    if named.is_empty() || named.parse() == Ok(id) {
+fn check_is(id: DeploymentId, id_in_body: &str) -> Result<(), Failure> {
+    if id_in_body.is_empty() || id_in_body.parse() == Ok(id) {
         return Ok(());
     }
-    let cut: String = named.chars().take(64).collect();
+    let cut: String = id_in_body.chars().take(64).collect();
     Err(Failure::bad_request(format!("the body is about deployment `{cut}`, the path about `{id}`")))
 }
 
@@ -253,8 +258,8 @@ fn id_of(call: &Call) -> Result<DeploymentId, Failure> {
     resolve(call.param("id"), "deployment", first_two).map(DeploymentId)
 }
 
-/// The deployment that the path names, as long as the caller sees it.
-fn found(call: &Call) -> Result<DeploymentId, Failure> {
+/// The id of the deployment that the path names, if the caller may see it.
+fn visible_id(call: &Call) -> Result<DeploymentId, Failure> {
     let id = id_of(call)?;
     find(&call.view(), id).map(|_| id)
 }

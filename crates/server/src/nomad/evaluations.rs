@@ -1,4 +1,4 @@
-//! Evaluations: listing, reading, and what they placed.
+//! Evaluations: listing, reading, and the allocations that they placed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

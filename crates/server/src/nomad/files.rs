@@ -1,4 +1,4 @@
-//! Files of allocations, read from the agents that have them.
+//! Files of allocations, read from their agents.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ async fn plain(call: Call, offset: u64, limit: u64) -> Reply {
     // A file that is not there is reported by the answer's status, as long as nothing of it has been sent.
     let silent = || AgentError::Silent(node);
     let first = timeout(ANSWER_MAX, pieces.recv()).await.map_err(|_| silent())?.transpose()?;
-    call.give_leisure();
+    call.exempt_from_stall_timeout();
     stream(&call, BYTES, |writer| write_plain(writer, first, pieces))
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn follow(call: Call) -> Reply {
     let from_end = call.query.word("origin", &[("start", false), ("end", true)], false)?;
     let follow = call.query.flag("follow", true)?;
     let pieces = read(&call, 0, (offset, from_end), follow).await?;
-    call.give_leisure();
+    call.exempt_from_stall_timeout();
     stream(&call, JSON, |writer| write_frames(writer, pieces))
 }
 

@@ -55,13 +55,13 @@ pub(super) async fn make(mut call: Call) -> Reply {
         create_index: Index(0),
     };
     let index = change(&call, ChangeAcl::PutJoinToken(Box::new(token))).await?;
-    let made = NodeToken {
+    let answer = NodeToken {
         token: code.to_string(),
         node_id: node.map(|node| node.to_string()).unwrap_or_default(),
         expires_at: Time(expires_at.0),
         index: index.0,
     };
-    reply::json(&call.query, &made)
+    reply::json(&call.query, &answer)
 }
 
 /// `PUT /v1/node/:id/revoke`
@@ -75,10 +75,10 @@ pub(super) async fn revoke(call: Call) -> Reply {
 /// `PUT /v1/operator/server/:name/revoke`: the certificates that name a server.
 pub(super) async fn revoke_server(call: Call) -> Reply {
     call.server().secure.as_ref().ok_or_else(without_certificates)?;
-    let (all, name) = once_shown(&call).await?;
+    let (all, name) = await_certificate(&call).await?;
     if !call.query.flag("force", false)? {
-        let left = check_quorum_without(&all, &name);
-        left.map_err(|why| Failure::new(StatusCode::CONFLICT, why))?;
+        let quorum = check_quorum_without(&all, &name);
+        quorum.map_err(|why| Failure::new(StatusCode::CONFLICT, why))?;
     }
     let index = change(&call, ChangeAcl::RevokeServer(name.clone())).await?;
     let revoked = ServerRevoked { index: index.0, warnings: not_reached(&all, &name) };
@@ -87,7 +87,7 @@ pub(super) async fn revoke_server(call: Call) -> Reply {
 
 /// The servers, and the name of that to be revoked, once this server knows its certificate: two servers that have just started may not
 /// have spoken with each other. One that does not answer is not waited for any longer than [`SHOWN_WITHIN`].
-async fn once_shown(call: &Call) -> Result<(Servers, String), Failure> {
+async fn await_certificate(call: &Call) -> Result<(Servers, String), Failure> {
     let until = Instant::now() + SHOWN_WITHIN;
     loop {
         let all = servers::all(call);
@@ -105,17 +105,17 @@ async fn once_shown(call: &Call) -> Result<(Servers, String), Failure> {
 /// A server's name, as it stands in its certificate: that of a member by its id, its name or its addresses, or that of one that is no
 /// member any more, or never was.
 fn server_name(call: &Call, all: &Servers) -> Result<String, Failure> {
-    let given = call.param("name");
-    let is_name = |server: &ServerStatus| server.name.eq_ignore_ascii_case(given);
+    let requested = call.param("name");
+    let is_name = |server: &ServerStatus| server.name.eq_ignore_ascii_case(requested);
     let name = match all.all.iter().find(|server| is_name(server)) {
         Some(server) => server.name.clone(),
-        None => match servers::named(all, call.server(), given) {
+        None => match servers::find_named(all, call.server(), requested) {
             Ok(id) => all
                 .all
                 .iter()
                 .find(|server| server.id == id)
                 .map_or_else(String::new, |server| server.name.clone()),
-            Err(_) => given.to_owned(),
+            Err(_) => requested.to_owned(),
         },
     };
     berth_tls::check_server_name(&name).map_err(|error| Failure::bad_request(error.to_string()))?;
@@ -125,20 +125,20 @@ fn server_name(call: &Call, all: &Servers) -> Result<String, Failure> {
 /// Whether those that vote can elect a leader without the server of this name.
 fn check_quorum_without(all: &Servers, name: &str) -> Result<(), String> {
     let voters: Vec<&ServerStatus> = all.all.iter().filter(|server| server.voter).collect();
-    let is_left = |server: &&ServerStatus| {
+    let remains = |server: &&ServerStatus| {
         server.alive
             && server.certificate != CertificateStatus::Revoked
             && !server.name.eq_ignore_ascii_case(name)
     };
-    let (needed, left) = (voters.len() / 2 + 1, voters.iter().copied().filter(is_left));
-    let left: Vec<&str> = left.map(|server| server.name.as_str()).collect();
-    let goes = voters.iter().any(|server| server.name.eq_ignore_ascii_case(name));
-    if !goes || left.len() >= needed {
+    let (needed, remaining) = (voters.len() / 2 + 1, voters.iter().copied().filter(remains));
+    let remaining: Vec<&str> = remaining.map(|server| server.name.as_str()).collect();
+    let is_voter = voters.iter().any(|server| server.name.eq_ignore_ascii_case(name));
+    if !is_voter || remaining.len() >= needed {
         return Ok(());
     }
-    let left = if left.is_empty() { "none".to_owned() } else { left.join(", ") };
+    let remaining = if remaining.is_empty() { "none".to_owned() } else { remaining.join(", ") };
     Err(format!(
-        "without server {name}, {needed} of {} voters are needed and {left} would be left: no leader could be elected until it has a \
+        "without server {name}, {needed} of {} voters are needed and {remaining} would be left: no leader could be elected until it has a \
          new certificate. Add or mend servers first, take those out that are gone (`berth server remove`), or say -force (?force=true)",
         voters.len()
     ))
@@ -208,8 +208,8 @@ mod tests {
         for (ttl, seconds) in
             [("1s", Some(1)), ("24h", Some(86_400)), ("999ms", None), ("1ns", None), ("25h", None)]
         {
-            let found = lasts(ttl).map_err(|failure| failure.text);
-            assert_eq!(found.as_ref().ok().map(Duration::as_secs), seconds, "{ttl}: {found:?}");
+            let outcome = lasts(ttl).map_err(|failure| failure.text);
+            assert_eq!(outcome.as_ref().ok().map(Duration::as_secs), seconds, "{ttl}: {outcome:?}");
         }
     }
 
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_revoked_without_whom_there_would_be_no_leader() {
+    fn a_server_that_the_quorum_needs_is_not_revoked() {
         use CertificateStatus::{Good, Revoked};
         let three = |second, third| {
             servers(&[("s1", true, true, Good), ("s2", true, second, Good), ("s3", true, true, third)])
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_revocation_does_not_reach_is_said() {
+    fn servers_that_a_revocation_does_not_reach_are_named() {
         use CertificateStatus::{Good, NamesNobody, Unknown};
         let all = servers(&[
             ("s1", true, true, Good),

@@ -1,4 +1,4 @@
-//! The keyring: which root keys there are, a new one in the place of the active one, and the end of one that is not needed.
+//! The keyring: listing root keys, rotating the active one, and deleting unused ones.
 
 use std::{collections::BTreeSet, sync::Arc};
 

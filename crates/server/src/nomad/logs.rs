@@ -22,7 +22,7 @@ pub(super) async fn read(call: Call) -> Reply {
     let (agent, request) = request(&call)?;
     let chunks = agent.read_file(request).await?;
     let content_type = if plain { TEXT } else { JSON };
-    call.give_leisure();
+    call.exempt_from_stall_timeout();
     stream(&call, content_type, |writer| async move {
         if plain { write_plain(writer, None, chunks).await } else { write_frames(writer, chunks).await }
     })

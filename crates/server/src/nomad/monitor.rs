@@ -95,7 +95,7 @@ fn server_log(call: &Call, requested: &str) -> Result<LogSource, Failure> {
         ));
     }
     let leader = if requested == "leader" { all.leader } else { None };
-    let id = leader.map_or_else(|| servers::named(&all, call.server(), requested), Ok)?;
+    let id = leader.map_or_else(|| servers::find_named(&all, call.server(), requested), Ok)?;
     Ok(if id == all.own { LogSource::Here } else { LogSource::Server(id) })
 }
 

@@ -1,4 +1,4 @@
-//! Namespaces: the tenants, in a tree.
+//! Namespaces, which form a tree.
 
 use axum::{body::Body, response::Response};
 use berth_api::http::Namespace;

@@ -1,4 +1,4 @@
-//! Nodes: listing, reading, their allocations, and their eligibility for new work.
+//! Nodes: listing, reading, their allocations, and their eligibility.
 
 use berth_api::http::{
     DrainSpec, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodeEvaluated, NodePurged,

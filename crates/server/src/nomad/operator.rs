@@ -1,4 +1,4 @@
-//! The servers as their operators see them, and membership changes.
+//! The servers from the point of view of operators, and membership changes.
 
 use berth_api::http::{AutopilotHealth, LeadershipTransferred, RaftConfiguration, RaftServer, ServerHealth};
 use hyper::StatusCode;
@@ -20,9 +20,9 @@ const RAFT_PROTOCOL: &str = "3";
 /// `GET /v1/operator/raft/configuration`
 pub(super) async fn raft_configuration(call: Call) -> Reply {
     let all = servers::all(&call);
-    let shown = all.all.iter().map(|server| raft_server(&all, server, call.server()));
-    let found = RaftConfiguration { servers: shown.collect(), index: all.config_index };
-    reply::json(&call.query, &found)
+    let servers = all.all.iter().map(|server| raft_server(&all, server, call.server()));
+    let configuration = RaftConfiguration { servers: servers.collect(), index: all.config_index };
+    reply::json(&call.query, &configuration)
 }
 
 fn raft_server(all: &Servers, server: &ServerStatus, info: &ServerInfo) -> RaftServer {
@@ -36,7 +36,7 @@ fn raft_server(all: &Servers, server: &ServerStatus, info: &ServerInfo) -> RaftS
     }
 }
 
-/// `GET /v1/operator/autopilot/health`: a server is healthy that was in contact lately; the cluster, when all are and one leads.
+/// `GET /v1/operator/autopilot/health`: a server is healthy if it was in contact lately; the cluster is, if all servers are and one leads.
 pub(super) async fn autopilot_health(call: Call) -> Reply {
     let (info, all) = (call.server(), servers::all(&call));
     let health = |server: &ServerStatus| ServerHealth {
@@ -66,49 +66,51 @@ pub(super) async fn autopilot_health(call: Call) -> Reply {
     reply::json(&call.query, &answer)
 }
 
-/// `DELETE /v1/operator/raft/peer`: takes a server out.
+/// `DELETE /v1/operator/raft/peer`: removes a server.
 pub(super) async fn remove_peer(call: Call) -> Reply {
-    let id = meant(&call)?.ok_or_else(|| Failure::bad_request("say which server with ?id= or ?address="))?;
+    let id = server_named(&call)?
+        .ok_or_else(|| Failure::bad_request("say which server with ?id= or ?address="))?;
     change(&call, ServerChange::Remove(id)).await
 }
 
 /// `PUT /v1/operator/raft/transfer-leadership`
 pub(super) async fn transfer_leadership(call: Call) -> Reply {
-    let (to, before) = (meant(&call)?, servers::all(&call));
-    changed(&call, ServerChange::Transfer(to)).await?;
+    let (to, before) = (server_named(&call)?, servers::all(&call));
+    change_servers(&call, ServerChange::Transfer(to)).await?;
     let after = servers::all(&call);
     let to = to.or(after.leader);
-    let shown = |all: &Servers, id: Option<u64>| {
+    let to_api = |all: &Servers, id: Option<u64>| {
         let server = all.all.iter().find(|server| Some(server.id) == id);
         server.map(|server| raft_server(&after, server, call.server())).unwrap_or_default()
     };
     let answer = LeadershipTransferred {
-        from: shown(&before, before.leader),
-        to: shown(&after, to),
+        from: to_api(&before, before.leader),
+        to: to_api(&after, to),
         noop: to.is_some() && to == before.leader,
     };
     reply::json(&call.query, &answer)
 }
 
-/// `PUT /v1/operator/raft/promote`: lets a server vote that only follows.
+/// `PUT /v1/operator/raft/promote`: makes a learner a voter.
 pub(super) async fn promote_peer(call: Call) -> Reply {
-    let id = meant(&call)?.ok_or_else(|| Failure::bad_request("say which server with ?id= or ?address="))?;
+    let id = server_named(&call)?
+        .ok_or_else(|| Failure::bad_request("say which server with ?id= or ?address="))?;
     change(&call, ServerChange::Promote(id)).await
 }
 
-/// Changes who is there.
+/// Changes the membership.
 pub(super) async fn change(call: &Call, change: ServerChange) -> Reply {
-    changed(call, change).await?;
+    change_servers(call, change).await?;
     reply::json(&call.query, &Map::<String, Value>::new())
 }
 
-async fn changed(call: &Call, change: ServerChange) -> Result<(), Failure> {
-    let changed = call.change_servers(change).await;
-    changed.map_err(|why| Failure::new(StatusCode::CONFLICT, why))
+async fn change_servers(call: &Call, change: ServerChange) -> Result<(), Failure> {
+    let outcome = call.change_servers(change).await;
+    outcome.map_err(|why| Failure::new(StatusCode::CONFLICT, why))
 }
 
-/// The server that the query names.
-fn meant(call: &Call) -> Result<Option<u64>, Failure> {
+/// The id of the server that the query names.
+fn server_named(call: &Call) -> Result<Option<u64>, Failure> {
     let name = call.query.text("id").or_else(|| call.query.text("address"));
-    name.map(|name| servers::named(&servers::all(call), call.server(), name)).transpose()
+    name.map(|name| servers::find_named(&servers::all(call), call.server(), name)).transpose()
 }

@@ -1,4 +1,4 @@
-//! The parameters that routes take after the question mark: each once, with its meaning.
+//! The query parameters of all routes, each with its meaning.
 
 use crate::http::routes::parameters::{Parameter, ParameterKind};
 

@@ -1,4 +1,4 @@
-//! Node pools: those that operators described, those that nodes name, and the two that are always there.
+//! Node pools: those that operators created, those that nodes name, and the two built-in ones.
 
 use std::time::Duration;
 

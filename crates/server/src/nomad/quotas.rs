@@ -1,4 +1,4 @@
-//! Quotas, and what counts for them.
+//! Quotas, and their usage.
 
 use berth_api::http::{Quota, QuotaUsage};
 use berth_model::{Index, command::Command, store::QuotaRow};

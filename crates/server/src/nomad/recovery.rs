@@ -1,4 +1,4 @@
-//! How many nodes the leader has no confirmed state of, after a start or a change of leader.
+//! The number of nodes whose state the leader has not confirmed yet, after a start or a change of leader.
 
 use berth_api::http::{HeldNode, RecoveryStatus};
 use berth_controller::NodeRecovery;

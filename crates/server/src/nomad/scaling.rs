@@ -26,13 +26,13 @@ pub(super) async fn policies(call: Call) -> Reply {
     let job = call.query.text("job").map(str::to_owned);
     block::answer(&call, &[WatchKey::Jobs], index, async |view| {
         let (jobs, job, found_in) = (Jobs::of(call.namespace(), ""), job.clone(), view.clone());
-        let find = move |left: &AtomicBool| {
-            let all = while_client_waits(left, jobs.all(&found_in));
+        let find = move |client_has_left: &AtomicBool| {
+            let all = while_client_waits(client_has_left, jobs.all(&found_in));
             let own = all.filter(|row| job.as_deref().is_none_or(|job| job == &*row.key.id));
             // Where each is: all of them at a time may be large.
             let positions =
                 own.flat_map(|row| convert::scaled_groups(row).map(|group| (row.key.clone(), group)));
-            unless_disconnected(left, positions.collect::<Vec<GroupPosition>>())
+            unless_disconnected(client_has_left, positions.collect::<Vec<GroupPosition>>())
         };
         let positions = call.api.heavy.run_for_client(find).await?;
         let stubs = view.clone();
@@ -51,15 +51,15 @@ pub(super) async fn policies(call: Call) -> Reply {
 pub(super) async fn policy(call: Call) -> Reply {
     block::answer(&call, &[WatchKey::Jobs], index, async |view| {
         let id = call.param("id").to_owned();
-        let find = move |left: &AtomicBool| {
+        let find = move |client_has_left: &AtomicBool| {
             let jobs = Jobs::of(namespaces::ALL, "");
-            let mut all = while_client_waits(left, jobs.all(&view));
+            let mut all = while_client_waits(client_has_left, jobs.all(&view));
             let found = all.find_map(|row| {
                 let mut policies =
                     convert::scaled_groups(row).filter_map(|group| convert::scaling_policy(row, group));
                 policies.find(|policy| policy.id == id)
             });
-            unless_disconnected(left, found)
+            unless_disconnected(client_has_left, found)
         };
         let policy = call.api.heavy.run_for_client(find).await?;
         let policy = policy.ok_or_else(|| Failure::not_found("scaling policy not found"))?;

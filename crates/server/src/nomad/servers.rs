@@ -1,4 +1,4 @@
-//! The servers, as clients of Nomad see them: one list for all routes that report them.
+//! The servers in Nomad's form: one list for all routes that report them.
 
 use std::time::Duration;
 
@@ -101,14 +101,14 @@ pub(super) fn last_contact(ago: Option<Duration>) -> String {
     }
 }
 
-/// The server that is meant by an id, an address or a name.
-pub(super) fn named(servers: &Servers, info: &ServerInfo, name: &str) -> Result<u64, Failure> {
+/// Finds a server by its id, one of its addresses or its name.
+pub(super) fn find_named(servers: &Servers, info: &ServerInfo, name: &str) -> Result<u64, Failure> {
     let is_meant = |server: &&ServerStatus| {
         let names = [&server.name, &server.agent_addr, &server.server_addr, &server.http_addr];
         shown_id(server) == name || names.contains(&&name.to_owned()) || full_name(server, info) == name
     };
-    let mut found = servers.all.iter().filter(is_meant);
-    match (found.next(), found.next()) {
+    let mut matches = servers.all.iter().filter(is_meant);
+    match (matches.next(), matches.next()) {
         (Some(server), None) => Ok(server.id),
         (None, _) => {
             Err(Failure::not_found(format!("no server has the id, the name or the address `{name}`")))

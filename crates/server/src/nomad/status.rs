@@ -1,4 +1,4 @@
-//! The servers as a whole: the leader, the members, the regions.
+//! The leader, the members, and the regions.
 
 use hyper::StatusCode;
 

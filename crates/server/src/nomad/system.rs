@@ -21,7 +21,7 @@ use crate::http::{
 const COLLECTED_MAX: usize = 4096;
 /// Jobs and nodes forgotten in one command: a job takes its allocations along.
 const JOBS_COLLECTED_MAX: usize = 256;
-/// Things of one kind that one request forgets; what is left after these goes when it has been kept for long enough.
+/// Objects of one kind that one request collects; the rest are collected at their usual time.
 pub(super) const REQUEST_MAX: usize = 1 << 20;
 /// How often a request looks for what has ended: the second time finds what the first made free to go, as nodes whose
 /// allocations are forgotten. What ends meanwhile is not chased.
@@ -44,7 +44,9 @@ pub(super) async fn forget(
     find: impl FnOnce(&Store, &AtomicBool) -> Collect + Send + 'static,
 ) -> Result<(), Failure> {
     let store = call.view().everything()?.clone();
-    let find = move |left: &AtomicBool| unless_disconnected(left, find(&store, left));
+    let find = move |client_has_left: &AtomicBool| {
+        unless_disconnected(client_has_left, find(&store, client_has_left))
+    };
     for part in parts(call.api.heavy.run_for_client(find).await?) {
         call.propose(Command::Collect(Box::new(part))).await?;
     }
@@ -76,17 +78,19 @@ pub(super) async fn reconcile_summaries(_: Call) -> Reply {
     Ok(reply::with_type(Body::empty(), reply::JSON))
 }
 
-/// What has ended, as far as a request may ask for; only a part of it where its client has `left` meanwhile.
-pub fn collectable(store: &Store, left: &AtomicBool) -> Collect {
-    let jobs = while_client_waits(left, store.jobs().iter()).filter(|(_, row)| row.is_over());
-    let evals = while_client_waits(left, store.evals().iter()).filter(|(_, eval)| eval.status.is_terminal());
-    let allocs = while_client_waits(left, store.allocs().iter()).filter(|(_, row)| store.may_collect(row));
+/// The objects that have ended and that a request may collect; only a part of them if its client leaves meanwhile.
+pub fn collectable(store: &Store, client_has_left: &AtomicBool) -> Collect {
+    let jobs = while_client_waits(client_has_left, store.jobs().iter()).filter(|(_, row)| row.is_over());
+    let evals = while_client_waits(client_has_left, store.evals().iter())
+        .filter(|(_, eval)| eval.status.is_terminal());
+    let allocs =
+        while_client_waits(client_has_left, store.allocs().iter()).filter(|(_, row)| store.may_collect(row));
     let is_gone = |row: &NodeRow| row.status == NodeStatus::Down && row.live.is_empty();
-    let nodes = while_client_waits(left, store.nodes().iter()).filter(|(_, row)| is_gone(row));
+    let nodes = while_client_waits(client_has_left, store.nodes().iter()).filter(|(_, row)| is_gone(row));
     // The last one of a job stays; what can go is known to the state alone, and so is asked for once.
     let is_last =
         |d: &Deployment| store.deployments().of_job(&d.job).next_back().is_some_and(|l| l.id == d.id);
-    let deployments = while_client_waits(left, store.deployments().iter());
+    let deployments = while_client_waits(client_has_left, store.deployments().iter());
     let deployments = deployments.filter(|d| !d.is_active() && !is_last(d));
     Collect {
         jobs: jobs.take(REQUEST_MAX).map(|(_, row)| row.key.clone()).collect(),
@@ -122,7 +126,7 @@ mod tests {
         let job = berth_model::job::Job { stop: true, ..small_job("over") };
         world.apply(vec![register(job, EvalId(1))]);
         let view = world.view.load();
-        let found = |left: bool| collectable(&view.store, &AtomicBool::new(left));
+        let found = |has_left: bool| collectable(&view.store, &AtomicBool::new(has_left));
         assert!(!found(false).is_empty());
         assert!(found(true).is_empty());
     }

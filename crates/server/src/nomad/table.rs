@@ -1,6 +1,5 @@
-//! The table of routes: each path with its methods, what a caller must be allowed to do, what it is for, what it takes
-//! and answers, and who answers it. The router and the description of the API are made from this table and from nothing
-//! else.
+//! The table of routes: each path with its methods, the capability it needs, its summary, its contract and its handler. The router
+//! and the description of the API are made from this table alone.
 
 use std::{collections::BTreeMap, sync::Arc};
 

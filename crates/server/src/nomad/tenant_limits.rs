@@ -1,5 +1,5 @@
-//! How much may be said of a namespace, a quota or a node pool, and how many there may be: every server holds all of them, and each
-//! decision about whose turn it is looks at them. Checked where they come in; what is there already stays.
+//! Limits of namespaces, quotas and node pools, in number and in size: every server holds all of them in memory, and each
+//! fair-share decision reads them. Checked on write; existing objects are not affected.
 
 use berth_model::{
     namespace::Namespace,
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_much_is_said_of_a_namespace_and_no_more() {
+    fn the_size_of_a_namespace_is_bounded() {
         type Change<'c> = &'c dyn Fn(&mut Namespace, usize);
         let with = |change: Change<'_>, more: usize| {
             let mut namespace = Namespace::new("team");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn so_much_is_said_of_a_quota_and_no_more() {
+    fn the_size_of_a_quota_is_bounded() {
         let with = |devices: usize| {
             let devices_milli = (0..devices).map(|number| (format!("gpu{number}"), 1)).collect();
             check_quota(&Quota { limit: Bounds { devices_milli, ..Bounds::default() }, ..Quota::default() })

@@ -1,4 +1,4 @@
-//! Variables: what is in them is encrypted here before it is proposed, and decrypted here for those who may read it.
+//! Variables: encrypted here before they are proposed, and decrypted here for callers that may read them.
 
 use std::ops::Bound;
 
@@ -140,8 +140,8 @@ pub(super) async fn put(mut call: Call) -> Reply {
         Err(refusal) => return changed_meanwhile(&call, &key, refusal).await,
     };
     let view = call.view();
-    let written = view.variable_to_change(&key).filter(|variable| variable.modify_index == index);
-    let reported = written.map_or_else(|| overtaken(&key, before, index), metadata);
+    let variable = view.variable_to_change(&key).filter(|variable| variable.modify_index == index);
+    let reported = variable.map_or_else(|| overtaken(&key, before, index), metadata);
     let mut response = reply::json(&call.query, &with_items(reported, Some(items)))?;
     reply::stamp(response.headers_mut(), index, &view);
     Ok(response)
@@ -171,7 +171,7 @@ async fn write(
     items: &VariableItems,
     only_if: Option<Index>,
 ) -> Result<Result<Index, Refusal>, Failure> {
-    // Before anything is encrypted for somebody who may not write it.
+    // Checked before anything is encrypted: that takes time, and the caller may not be allowed to write.
     call.access().require_variable(key, crate::access::Capability::VariablesWrite)?;
     let mut tries = 0..SEALED_AGAIN_MAX;
     loop {
@@ -179,16 +179,16 @@ async fn write(
         let (sealed_key, sealed_items) = (key.clone(), items.clone());
         let sealing = move || keyring.seal(&keys, &sealed_key, &sealed_items);
         let (root_key, sealed) = call.api.heavy.run(sealing).await?;
-        let variable = Box::new(stored(key.clone(), root_key, sealed));
+        let variable = Box::new(sealed_variable(key.clone(), root_key, sealed));
         let change = ChangeVariable::Put(variable, only_if);
         match call.proposer().decide(Command::ChangeVariable(Box::new(change))).await? {
             Err(Refusal::RootKeyNotActive(_)) if tries.next().is_some() => {}
-            decided => return Ok(decided),
+            outcome => return Ok(outcome),
         }
     }
 }
 
-fn stored(key: VariableKey, root_key: RootKeyId, sealed: Vec<u8>) -> Stored {
+fn sealed_variable(key: VariableKey, root_key: RootKeyId, sealed: Vec<u8>) -> Stored {
     let (created_at, modified_at) = (Timestamp(0), Timestamp(0));
     let (create_index, modify_index) = (Index(0), Index(0));
     Stored { key, root_key, sealed, created_at, modified_at, create_index, modify_index }

@@ -16,12 +16,12 @@ use crate::{
 /// Where the keys are.
 const JWKS: &str = "/.well-known/jwks.json";
 /// Whoever finds a key that is not among those asks again: a new one is in use at once.
-const KEPT: HeaderValue = HeaderValue::from_static("public, max-age=60");
+const CACHED: HeaderValue = HeaderValue::from_static("public, max-age=60");
 
 /// `GET /.well-known/jwks.json`
 pub(super) async fn jwks(call: Call) -> Reply {
     let keys = call.view().public_keys().into_iter().map(to_api).collect();
-    reply::json(&call.query, &Jwks { keys }).map(kept)
+    reply::json(&call.query, &Jwks { keys }).map(with_cache_control)
 }
 
 /// `GET /.well-known/openid-configuration`
@@ -39,7 +39,7 @@ pub(super) async fn configuration(call: Call) -> Reply {
         response_types_supported: list("code"),
         subject_types_supported: list("public"),
     };
-    reply::json(&call.query, &configuration).map(kept)
+    reply::json(&call.query, &configuration).map(with_cache_control)
 }
 
 fn to_api(key: PublicKey) -> Jwk {
@@ -48,7 +48,7 @@ fn to_api(key: PublicKey) -> Jwk {
     Jwk { kid, kty, crv, alg, purpose, x, y }
 }
 
-fn kept(mut response: Response) -> Response {
-    response.headers_mut().insert(CACHE_CONTROL, KEPT);
+fn with_cache_control(mut response: Response) -> Response {
+    response.headers_mut().insert(CACHE_CONTROL, CACHED);
     response
 }

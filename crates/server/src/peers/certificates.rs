@@ -40,12 +40,12 @@ struct KnownPeers {
 #[derive(Default)]
 struct MemberCertificate {
     name: String,
-    /// With its last connection, in either direction.
+    /// The one shown on the last connection, in either direction.
     certificate: Option<Peer>,
 }
 
 impl PeerCertificates {
-    /// Those that show theirs to a server that has these; no member is known yet.
+    /// For a server with these certificates; no member is known yet.
     pub fn new(secure: Option<Arc<Secure>>) -> Arc<Self> {
         Arc::new(Self { secure, ..Self::default() })
     }
@@ -60,13 +60,13 @@ impl PeerCertificates {
         self.known().set_members(members);
     }
 
-    /// How the certificate of a server is that is not this one.
+    /// The status of another server's certificate.
     pub fn of(&self, server: u64, name: &str) -> CertificateStatus {
         let certificate = self.known().members.get(&server).and_then(|member| member.certificate.clone());
         self.judge(certificate.as_ref(), name)
     }
 
-    /// How that of this server is.
+    /// The status of this server's own certificate.
     pub fn own(&self, name: &str) -> CertificateStatus {
         self.judge(self.secure.as_ref().map(|secure| secure.own()).as_ref(), name)
     }
@@ -88,23 +88,23 @@ impl PeerCertificates {
         }
     }
 
-    /// A channel to whoever has shown this: it ends when that is revoked, or has expired. Whoever has another by then dials
-    /// with that.
+    /// Ends a channel once the certificate that the peer has shown is revoked or has expired. A peer that has a newer one by then dials
+    /// again with it.
     pub fn guard(self: &Arc<Self>, mut channel: PeerChannel, certificate: Peer) -> PeerChannel {
         let Some(secure) = &self.secure else { return channel };
-        let speaks_as = Arc::<OnceLock<u64>>::default();
-        let (certificates, speaker) = (self.clone(), speaks_as.clone());
+        let introduced_as = Arc::<OnceLock<u64>>::default();
+        let (certificates, speaker) = (self.clone(), introduced_as.clone());
         channel.vouch = Some(Arc::new({
             let certificate = certificate.clone();
             move |server| {
-                // First, so that what is revoked from here on is noticed.
+                // Set before the check, so that a revocation from here on is noticed by the task below, which looks the name up.
                 let _ = speaker.set(server);
                 certificates.vouch(server, &certificate)
             }
         }));
         let (certificates, revoked) = (self.clone(), secure.revoked().clone());
         let until_over = async move {
-            let name = || speaks_as.get().and_then(|server| certificates.name(*server));
+            let name = || introduced_as.get().and_then(|server| certificates.name(*server));
             tokio::select! {
                 revoked = revoked.until(|revoked| revoked.check(&certificate, name().as_deref())) => revoked.to_string(),
                 () = until_expired(certificate.not_after) => {
@@ -129,7 +129,7 @@ impl PeerCertificates {
                 certificate.identity
             ));
         }
-        self.known().showed(server, certificate);
+        self.known().insert(server, certificate);
         Ok(())
     }
 
@@ -152,8 +152,8 @@ impl KnownPeers {
         self.members = members.into_iter().map(member).collect();
     }
 
-    /// A server has shown this.
-    fn showed(&mut self, server: u64, certificate: &Peer) {
+    /// Stores the certificate that a server has shown.
+    fn insert(&mut self, server: u64, certificate: &Peer) {
         if let Some(member) = self.members.get_mut(&server) {
             member.certificate = Some(certificate.clone());
             return;
@@ -165,7 +165,7 @@ impl KnownPeers {
     }
 }
 
-/// What comes from another server, for as long as its certificate is good.
+/// The frames of another server, until its certificate is no longer valid.
 struct ExpiringFrames {
     incoming: FrameStream,
     over: BoxFuture<'static, io::Error>,
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn what_a_server_showed_before_it_was_a_member_is_known_of_the_member() {
         let mut known = KnownPeers::default();
-        known.showed(7, &certificate(7));
+        known.insert(7, &certificate(7));
         known.set_members([(1, "s1".to_owned()), (7, "s7".to_owned())]);
         assert_eq!(known.members[&7].certificate.as_ref().map(|certificate| certificate.key), Some([7; 32]));
         assert!(known.members[&1].certificate.is_none() && known.strangers.is_empty());
@@ -205,7 +205,7 @@ mod tests {
     fn no_more_strangers_are_kept_than_may_join() {
         let mut known = KnownPeers::default();
         for server in 0..100 {
-            known.showed(server, &certificate(1));
+            known.insert(server, &certificate(1));
         }
         assert_eq!(known.strangers.len(), STRANGERS_MAX);
         assert!(known.strangers.contains_key(&99), "the newest is kept");

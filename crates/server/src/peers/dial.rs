@@ -13,10 +13,10 @@ use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use super::PeerCertificates;
 use crate::net::NetStream;
 
-/// TCP, from the address at which this server listens: whoever guards the network between servers knows them by it.
+/// Dials by TCP from the address at which this server listens, so that firewalls between servers can go by it.
 pub(crate) struct TcpDial {
     pub from: IpAddr,
-    /// What is shown and believed; without any of one's own, connections are as they are.
+    /// Its own certificates and those of others; without any, connections are not encrypted.
     pub certificates: Arc<PeerCertificates>,
 }
 
@@ -27,7 +27,7 @@ impl Dial for TcpDial {
             let secure = certificates.secure();
             let (stream, address) = connect(from, &to, secure.is_none()).await?;
             let stream = match secure {
-                Some(secure) => secure.dialed(stream, address, &to).await.map_err(super::refused)?,
+                Some(secure) => secure.dialed(stream, address, &to).await.map_err(super::explain)?,
                 None => NetStream::plain(stream, address),
             };
             super::channel(stream, &certificates)
@@ -35,7 +35,8 @@ impl Dial for TcpDial {
     }
 }
 
-/// Names are looked up at each attempt. What is not encrypted does not leave this machine.
+/// Connects to the first address of a name that accepts; names are looked up at each attempt. With `stays_here`, only loopback
+/// addresses are dialed, as the connection is not encrypted.
 async fn connect(from: IpAddr, to: &str, stays_here: bool) -> io::Result<(TcpStream, SocketAddr)> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, format!("{to} has no address"));
     for address in lookup_host(to).await? {

@@ -24,15 +24,15 @@ const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: KeepAlive =
     KeepAlive { idle: Duration::from_secs(10), interval: Duration::from_secs(5), retries: 3 };
 
-/// What a failed handshake means, in words, as the refusal that it is; any other error as it is.
-fn refused(error: io::Error) -> io::Error {
+/// Explains a failed handshake, as a refusal; any other error stays as it is.
+fn explain(error: io::Error) -> io::Error {
     match berth_tls::explain(&error) {
         Some(words) => io::Error::new(io::ErrorKind::PermissionDenied, words),
         None => error,
     }
 }
 
-/// A channel over a connection, for as long as what the other side has shown is good.
+/// A channel over a connection, which ends when the certificate of the peer is no longer valid.
 pub(crate) fn channel(stream: NetStream, certificates: &Arc<PeerCertificates>) -> io::Result<PeerChannel> {
     let certificate = stream.certificate().cloned();
     stream.set_nodelay()?;
@@ -42,9 +42,9 @@ pub(crate) fn channel(stream: NetStream, certificates: &Arc<PeerCertificates>) -
     let (outgoing, incoming) = Framed::new(stream, codec).split();
     let outgoing = outgoing.sink_map_err(|error: io::Error| error);
     // A refused peer learns of it with its first read.
-    let in_words = |error: io::Error| refused(error);
+    let explained = |error: io::Error| explain(error);
     let incoming =
-        incoming.map(move |frame| frame.map(tokio_util::bytes::BytesMut::freeze).map_err(in_words));
+        incoming.map(move |frame| frame.map(tokio_util::bytes::BytesMut::freeze).map_err(explained));
     let channel = PeerChannel::new(outgoing, incoming);
     Ok(match certificate {
         Some(certificate) => certificates.guard(channel, certificate),

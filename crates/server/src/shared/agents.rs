@@ -12,11 +12,11 @@ use tokio::sync::mpsc;
 /// The way to the agents, whichever server they are connected to. The HTTP side knows them by this alone.
 #[async_trait]
 pub trait Agents: Send + Sync + 'static {
-    /// Reads a task's log, a file of an allocation, or the agent's own log. Dropping the receiver ends the reading; the channel is bounded, and a reader that does not
-    /// take what comes slows the agent down.
+    /// Reads a task's log, a file of an allocation, or the agent's own log. Dropping the receiver ends the read. The channel is bounded:
+    /// a slow reader slows the agent down.
     async fn read_file(&self, node: NodeId, request: ReadRequest) -> Result<ReadPieces, AgentError>;
 
-    /// Asks something, or gives an order; the answer is none of [`AgentOutcome::Refused`], which is an error.
+    /// Sends a query or a command. A response of [`AgentOutcome::Refused`] is returned as an error.
     async fn ask(&self, node: NodeId, query: AgentQuery) -> Result<AgentOutcome, AgentError>;
 
     /// Runs a command within a task.
@@ -82,7 +82,7 @@ pub enum ReadSource {
     AgentLog(LogDetail),
 }
 
-/// A piece of what is read; an empty one of which nothing happened says that the reader still lives.
+/// A piece of a read. One without data and event only says that the read goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadPiece {
     /// Bytes since the task's first output, or from the file's beginning.

@@ -1,5 +1,5 @@
-//! Who a task is: tokens that a server signs for the tasks of allocations that its state places, and what a server makes of
-//! one that it is shown. The same knowledge decides what of variables they are given.
+//! Identities of tasks: tokens that a server signs for the tasks of placed allocations, and their verification. The same identity
+//! decides which variables a task receives.
 //!
 //! A token is a JWT (RFC 7519) with the signature ES256: outside verifiers, as Vault and the clouds, take that one, and of
 //! EdDSA only some of them do. It names the allocation, and is nothing any more once that has ended.

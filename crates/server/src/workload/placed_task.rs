@@ -20,35 +20,35 @@ pub(super) struct TaskRefusal {
     pub retry: bool,
     /// It is denied, by what is known now.
     pub denied: bool,
-    /// What the task was given before is not for it any more.
-    pub taken: bool,
+    /// The task may no longer keep what it was given before.
+    pub revokes_given: bool,
 }
 
 impl TaskRefusal {
     pub fn permanent(text: impl Into<String>) -> Self {
-        Self { text: text.into(), retry: false, denied: false, taken: false }
+        Self { text: text.into(), retry: false, denied: false, revokes_given: false }
     }
 
     pub fn for_now(text: impl Into<String>) -> Self {
-        Self { text: text.into(), retry: true, denied: false, taken: false }
+        Self { text: text.into(), retry: true, denied: false, revokes_given: false }
     }
 
     /// What is denied may be allowed later: another server may know more, and rights change.
     pub fn denied(text: impl Into<String>) -> Self {
-        Self { text: text.into(), retry: true, denied: true, taken: false }
+        Self { text: text.into(), retry: true, denied: true, revokes_given: false }
     }
 
-    /// Nor is what it was given before.
-    pub fn taken(self) -> Self {
-        Self { taken: true, ..self }
+    /// The same, and what the task was given before must be removed.
+    pub fn revokes_given(self) -> Self {
+        Self { revokes_given: true, ..self }
     }
 }
 
 /// An agent's request for a task.
 pub(super) struct TaskRequest<'a> {
-    /// The node for which its session is.
+    /// The node of the session.
     pub node: NodeId,
-    /// That of the node: a session says who it is before it has proved that.
+    /// The secret of the node: a session names its node before it has proved that it is that node.
     pub secret: &'a [u8],
     pub alloc_id: &'a [u8],
     pub task: &'a str,
@@ -63,8 +63,8 @@ pub(super) struct PlacedTask<'s> {
 }
 
 impl<'s> PlacedTask<'s> {
-    /// The task, if the state places it on the node for which the session speaks, and it has not ended. What is not there and
-    /// what is another's are answered alike: nothing is learned by asking.
+    /// The task, if it is placed on the session's node and has not ended. Tasks that do not exist and tasks of other nodes are answered
+    /// alike, so that nothing can be learned about others.
     pub fn find(store: &'s Store, request: &TaskRequest<'_>) -> Result<Self, TaskRefusal> {
         no_longer_than_a_name([request.task.len(), request.secret.len()])?;
         let node = request.node;
@@ -87,7 +87,7 @@ impl<'s> PlacedTask<'s> {
         Ok(Self { alloc, job, group, task })
     }
 
-    /// As whom policies know it.
+    /// The name by which policies refer to it.
     pub fn name(&self) -> TaskName {
         TaskName {
             job: JobKey::new(&self.job.key.namespace, job_known_as(self.job)),
@@ -112,12 +112,12 @@ impl TaskAt {
     pub fn find(state: &State, node: NodeId, request: &TaskApiOpen) -> Result<Self, String> {
         let TaskApiOpen { secret, alloc_id, task } = request;
         let view = state.view();
-        let found = PlacedTask::find(&view.store, &TaskRequest { node, secret, alloc_id, task });
-        let found = found.map_err(|refusal| refusal.text)?;
-        if found.task.identities.is_empty() {
-            return Err(format!("task {:?} has no identity, and no socket", found.task.name));
+        let placed = PlacedTask::find(&view.store, &TaskRequest { node, secret, alloc_id, task });
+        let placed = placed.map_err(|refusal| refusal.text)?;
+        if placed.task.identities.is_empty() {
+            return Err(format!("task {:?} has no identity, and no socket", placed.task.name));
         }
-        Ok(Self { alloc: found.alloc, task: found.task.name.clone() })
+        Ok(Self { alloc: placed.alloc, task: placed.task.name.clone() })
     }
 
     #[cfg(test)]
@@ -138,8 +138,8 @@ impl TaskAt {
 
 /// The node for which a session is, if whoever speaks on it knows the node's secret.
 pub(super) fn speaks_for(store: &Store, node: NodeId, secret: &[u8]) -> Result<NodeSlot, TaskRefusal> {
-    let known = store.node(node).and_then(|(slot, _)| Some((slot, store.nodes().detail(slot)?)));
-    let proved = known.filter(|(_, detail)| detail.node.secret_hash == secret_hash(secret));
+    let detail = store.node(node).and_then(|(slot, _)| Some((slot, store.nodes().detail(slot)?)));
+    let proved = detail.filter(|(_, detail)| detail.node.secret_hash == secret_hash(secret));
     let (slot, _) =
         proved.ok_or_else(|| TaskRefusal::denied(format!("the session does not speak for node {node}")))?;
     Ok(slot)

@@ -36,9 +36,9 @@ pub(crate) fn read_secrets(state: &State, node: NodeId, request: &ReadSecrets) -
             let response = SecretsRead { request: request.request, secrets, ..SecretsRead::default() };
             SecretsAnswer { response, variables, denied: false }
         }
-        Err(TaskRefusal { text, retry, denied, taken }) => {
+        Err(TaskRefusal { text, retry, denied, revokes_given }) => {
             tracing::info!(%node, text, "gave an agent no secrets");
-            let response = SecretsRead { taken, ..no_secrets(request.request, text, retry) };
+            let response = SecretsRead { taken: revokes_given, ..no_secrets(request.request, text, retry) };
             SecretsAnswer { response, variables: Vec::new(), denied }
         }
     }
@@ -82,7 +82,7 @@ fn one(
              nomad/jobs/{job}, or attach a policy that grants it with `berth acl policy apply -namespace {of_job} -job {job}`",
             Capability::VariablesRead.word()
         ))
-        .taken());
+        .revokes_given());
     }
     let key = VariableKey::new(namespace, path);
     let variable = view.store.variables().get(&key).ok_or_else(|| {
@@ -90,7 +90,7 @@ fn one(
             "secret {name:?}: there is no variable {path:?} in namespace {namespace:?}: write it with `berth var put -namespace \
              {namespace} {path} ITEM=VALUE`"
         ))
-        .taken()
+        .revokes_given()
     })?;
     let items = state.keyring.unseal(view.store.keyring(), variable);
     let items = items.map_err(|error| TaskRefusal::for_now(format!("secret {name:?}: {error}")))?;

@@ -1,5 +1,5 @@
-//! Signs tokens for agents' tasks: when a task starts and before its tokens expire, never during placement, on the server that
-//! the agent is connected to, whether that leads or not.
+//! Signs tokens for agents' tasks: when a task starts and before its tokens expire, never during placement, on the server that the
+//! agent is connected to, whether that is the leader or not.
 
 use berth_api::agent::{SignTokens, SignedToken, SignedTokens};
 use berth_model::{

@@ -50,7 +50,7 @@ pub(crate) fn may_wait(
     node: NodeId,
     request: &WatchVariables,
 ) -> Result<(), VariablesWatched> {
-    let speaks = bounded(request).and_then(|()| speaks_for(&state.view().store, node, &request.secret));
+    let speaks = check_bounds(request).and_then(|()| speaks_for(&state.view().store, node, &request.secret));
     speaks.map(drop).map_err(|refusal| not_watched(request.request, refusal.text, refusal.retry))
 }
 
@@ -64,8 +64,8 @@ pub(crate) fn keys_of(
     request: &WatchVariables,
 ) -> Result<Vec<WatchKey>, VariablesWatched> {
     let view = state.view();
-    let refused = |refusal: TaskRefusal| not_watched(request.request, refusal.text, refusal.retry);
-    let placed = find(&view, node, request).map_err(refused)?;
+    let refuse = |refusal: TaskRefusal| not_watched(request.request, refusal.text, refusal.retry);
+    let placed = find(&view, node, request).map_err(refuse)?;
     let key = |one: &VariableQuery| match one.is_list {
         true => WatchKey::VariablesOf(namespace(one, &placed).into()),
         false => WatchKey::Variable(VariableKey::new(namespace(one, &placed), &one.path)),
@@ -76,8 +76,8 @@ pub(crate) fn keys_of(
     Ok(keys)
 }
 
-/// What needs no state to be known.
-fn bounded(request: &WatchVariables) -> Result<(), TaskRefusal> {
+/// Checks the bounds of a request, without the state.
+fn check_bounds(request: &WatchVariables) -> Result<(), TaskRefusal> {
     let WatchVariables { secret, alloc_id, task, queries, seen, .. } = request;
     if queries.len() > TEMPLATE_VARIABLES_MAX {
         return Err(TaskRefusal::permanent(format!(
@@ -98,10 +98,10 @@ fn bounded(request: &WatchVariables) -> Result<(), TaskRefusal> {
 }
 
 fn find<'v>(view: &'v View, node: NodeId, request: &WatchVariables) -> Result<PlacedTask<'v>, TaskRefusal> {
-    bounded(request)?;
+    check_bounds(request)?;
     let WatchVariables { secret, alloc_id, task, .. } = request;
     let placed = PlacedTask::find(&view.store, &TaskRequest { node, secret, alloc_id, task })?;
-    // Else an agent could read whatever its tasks may, also where no job wants that.
+    // Otherwise an agent could read all that its tasks may read, without a template that needs it.
     if placed.task.templates.is_empty() {
         return Err(TaskRefusal::permanent(format!("task {:?} has no templates", placed.task.name)));
     }
@@ -115,7 +115,7 @@ fn namespace<'a>(one: &'a VariableQuery, placed: &PlacedTask<'a>) -> &'a str {
 /// Answers an agent's request, on a session for a node; nothing where the agent has seen all of it. Takes its time: to be called
 /// where that does no harm.
 pub(crate) fn read_watched(state: &State, node: NodeId, request: &WatchVariables) -> Option<TemplateAnswer> {
-    match looked(state, node, request) {
+    match read_if_changed(state, node, request) {
         Ok(answer) => answer,
         Err(TaskRefusal { text, retry, denied, .. }) => {
             tracing::info!(%node, text, "gave an agent no variables for templates");
@@ -125,7 +125,7 @@ pub(crate) fn read_watched(state: &State, node: NodeId, request: &WatchVariables
     }
 }
 
-fn looked(
+fn read_if_changed(
     state: &State,
     node: NodeId,
     requested: &WatchVariables,
@@ -135,22 +135,22 @@ fn looked(
     let rights = state.policy.rights_of_task(&placed.name(), view.store.acl());
     let rights = rights.map_err(|bad| TaskRefusal::for_now(bad.to_string()))?;
     let reader = VariableReader { view: &view, placed: &placed, rights: &rights };
-    let seen: Vec<VisibleVariables<'_>> = requested.queries.iter().map(|one| reader.see(one)).collect();
-    let digest = digest(&view.store, &seen);
+    let visible: Vec<VisibleVariables<'_>> = requested.queries.iter().map(|one| reader.see(one)).collect();
+    let digest = digest(&view.store, &visible);
     if digest == requested.seen {
         return Ok(None);
     }
-    let denied = seen.iter().any(|seen| matches!(seen, VisibleVariables::Denied(_)));
+    let denied = visible.iter().any(|one| matches!(one, VisibleVariables::Denied(_)));
     let index = view.store.index().0;
-    let (found, variables) = match give(state, &view.store, seen) {
-        Ok(given) => given,
+    let (found, variables) = match decrypt(state, &view.store, visible) {
+        Ok(results) => results,
         Err(WithheldReason::TooLarge) => {
             // It holds until something is written: whoever says so as what it has seen is not answered again before.
             let response = not_watched(requested.request, WithheldReason::TooLarge.to_string(), true);
             let response = VariablesWatched { seen: digest, index, ..response };
             return Ok(Some(TemplateAnswer { response, variables: Vec::new(), denied }));
         }
-        Err(ungiven) => return Err(TaskRefusal::for_now(ungiven.to_string())),
+        Err(withheld) => return Err(TaskRefusal::for_now(withheld.to_string())),
     };
     let request = requested.request;
     let response = VariablesWatched { request, found, seen: digest, index, ..VariablesWatched::default() };
@@ -178,37 +178,37 @@ impl fmt::Display for WithheldReason {
 }
 
 /// The results for all queries of a task, and the variables that were decrypted for them.
-fn give(
+fn decrypt(
     state: &State,
     store: &Store,
     all: Vec<VisibleVariables<'_>>,
 ) -> Result<(Vec<VariableResult>, Vec<VariableKey>), WithheldReason> {
-    // Encrypted items take no more than what is sent of them: what cannot be sent is not decrypted, however often it is asked for.
+    // The encrypted size is a lower bound of the size in the response: what cannot fit is not decrypted at all.
     AnswerBudget::default().take(all.iter().map(VisibleVariables::sealed_bytes).sum())?;
-    let (mut found, mut variables, mut room) = (Vec::new(), Vec::new(), AnswerBudget::default());
-    for seen in all {
-        found.push(match seen {
+    let (mut found, mut variables, mut budget) = (Vec::new(), Vec::new(), AnswerBudget::default());
+    for visible in all {
+        found.push(match visible {
             VisibleVariables::Denied(why) => VariableResult { variables: Vec::new(), denied: why },
             VisibleVariables::Variable(variable) => {
-                let mut given = Vec::new();
+                let mut contents = Vec::new();
                 if let Some(variable) = variable {
                     let items = state.keyring.unseal(store.keyring(), variable);
                     let items = items.map_err(|error| WithheldReason::Sealed(error.to_string()))?;
                     variables.push(variable.key.clone());
-                    given.push(room.hold(VariableContent { items, ..metadata(variable) })?);
+                    contents.push(budget.hold(VariableContent { items, ..metadata(variable) })?);
                 }
-                VariableResult { variables: given, denied: String::new() }
+                VariableResult { variables: contents, denied: String::new() }
             }
             VisibleVariables::List(all) => {
-                let given = all.into_iter().map(|variable| room.hold(metadata(variable)));
-                VariableResult { variables: given.collect::<Result<_, _>>()?, denied: String::new() }
+                let contents = all.into_iter().map(|variable| budget.hold(metadata(variable)));
+                VariableResult { variables: contents.collect::<Result<_, _>>()?, denied: String::new() }
             }
         });
     }
     Ok((found, variables))
 }
 
-/// Bytes that are left of those of an answer, as it is sent: a frame that is larger than any may be would end the node's connection.
+/// Remaining bytes of an encoded answer: a frame over the limit would end the connection of the node.
 struct AnswerBudget(usize);
 
 impl Default for AnswerBudget {
@@ -224,10 +224,10 @@ impl AnswerBudget {
     }
 
     /// Takes what a variable is sent with: a tag, its length, and all of it.
-    fn hold(&mut self, given: VariableContent) -> Result<VariableContent, WithheldReason> {
-        let bytes = given.encoded_len();
+    fn hold(&mut self, content: VariableContent) -> Result<VariableContent, WithheldReason> {
+        let bytes = content.encoded_len();
         self.take(1 + length_delimiter_len(bytes) + bytes)?;
-        Ok(given)
+        Ok(content)
     }
 }
 
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_told_what_a_task_may_see_once_and_again_when_that_changes() {
+    fn an_agent_gets_visible_variables_once_and_again_when_they_change() {
         let engine = cluster();
         put(&engine, "nomad/jobs/web/app/plain", "mine");
         put(&engine, "nomad/jobs/other", "theirs");
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_took_the_place_of_another_is_looked_at_again() {
+    fn a_replaced_state_is_read_again() {
         let engine = cluster();
         put(&engine, "nomad/jobs/web", "mine");
         let mut request = watch_request("plain", &["nomad/jobs/web"]);
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_of_tasks_of_others_nor_for_tasks_without_templates() {
+    fn variables_are_sent_only_for_own_tasks_with_templates() {
         let engine = cluster();
         put(&engine, "nomad/jobs/web", "mine");
         let refused = |node, change: fn(&mut WatchVariables)| {

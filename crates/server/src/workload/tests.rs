@@ -1,4 +1,4 @@
-//! Tokens as they are signed, and as nobody has signed them.
+//! Signed tokens, and forged ones.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -175,7 +175,7 @@ fn genuine(engine: &Arc<FakeEngine>, claims: &Value) -> String {
 }
 
 #[test]
-fn a_token_says_who_its_task_is_and_is_known_again() {
+fn a_signed_token_is_verified_as_its_task() {
     let engine = cluster();
     let [header, claims] = parts(&token(&engine, "default"));
     let key = engine.state().view().store.keyring().active().expect("a key").id;

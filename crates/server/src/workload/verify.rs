@@ -59,8 +59,8 @@ impl Workload {
         let row = row.ok_or("its allocation has ended")?;
         let (job, group) = store.job_of(row).ok_or("its allocation has ended")?;
         let has_task = group.tasks.iter().any(|task| task.name == self.name.task);
-        let named = &self.name.job;
-        let is_same = *job.key.namespace == *named.namespace && job_known_as(job) == &*named.id;
+        let job_named = &self.name.job;
+        let is_same = *job.key.namespace == *job_named.namespace && job_known_as(job) == &*job_named.id;
         if !is_same || group.name != self.name.group || !has_task {
             return Err("it names another task than its allocation has");
         }
@@ -97,12 +97,12 @@ impl Workload {
     }
 }
 
-/// The tokens that were shown lately, by their hashes.
+/// A cache of verified tokens, by their hashes.
 #[derive(Debug, Default)]
 pub(crate) struct Workloads(Mutex<HashMap<[u8; 32], Arc<Workload>>>);
 
 impl Workloads {
-    /// Whether it is known that a token's signature is right.
+    /// Whether the signature of a token was verified before.
     pub fn has_seen(&self, token: &str) -> bool {
         let hash: [u8; 32] = Sha256::digest(token).into();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&hash)
@@ -119,16 +119,16 @@ impl Workloads {
         now: Timestamp,
     ) -> Result<Arc<Workload>, &'static str> {
         let hash: [u8; 32] = Sha256::digest(token).into();
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
-        let workload = match known {
+        let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
+        let workload = match cached {
             Some(workload) => workload,
             None => {
                 let workload = Arc::new(Workload::read(token, store)?);
-                let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                if known.len() >= KNOWN_MAX {
-                    known.clear();
+                let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                if cache.len() >= KNOWN_MAX {
+                    cache.clear();
                 }
-                known.insert(hash, workload.clone());
+                cache.insert(hash, workload.clone());
                 workload
             }
         };

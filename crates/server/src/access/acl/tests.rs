@@ -1,4 +1,4 @@
-//! What policies come to, compared with the plainest way to say it.
+//! Compiled policies, compared with a naive evaluator.
 
 mod tokens;
 
@@ -65,7 +65,7 @@ fn grants(policies: &[PolicyRules], namespace: &str, capability: Capability) -> 
 }
 
 #[test]
-fn policies_come_to_what_the_plainest_evaluator_says() {
+fn compiled_policies_grant_what_a_naive_evaluator_grants() {
     let (mut granted, mut refused) = (0, 0);
     for seed in 0..4000_u64 {
         let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
@@ -129,7 +129,7 @@ fn grants_variable(policies: &[PolicyRules], namespace: &str, path: &str, capabi
 }
 
 #[test]
-fn rules_about_variables_come_to_what_the_plainest_evaluator_says() {
+fn compiled_rules_of_variables_grant_what_a_naive_evaluator_grants() {
     let (mut granted, mut refused) = (0, 0);
     for seed in 0..4000_u64 {
         let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -246,7 +246,7 @@ fn grants_host_volume(policies: &[PolicyRules], name: &str, writes: bool) -> boo
 }
 
 #[test]
-fn rules_about_host_volumes_come_to_what_the_plainest_evaluator_says() {
+fn compiled_rules_of_host_volumes_grant_what_a_naive_evaluator_grants() {
     const NAMES: [&str; 6] = ["data", "data-*", "*", "*-ro", "d*a", "other"];
     const SAYS: [&str; 6] = [
         r#"policy = "read""#,
@@ -297,7 +297,7 @@ fn grants_node_pool(policies: &[PolicyRules], name: &str, word: &str) -> bool {
 }
 
 #[test]
-fn rules_about_node_pools_come_to_what_the_plainest_evaluator_says() {
+fn compiled_rules_of_node_pools_grant_what_a_naive_evaluator_grants() {
     const NAMES: [&str; 6] = ["gpu", "gpu-*", "*", "*-eu", "g*u", "default"];
     const SAYS: [&str; 7] = [
         r#"policy = "read""#,
@@ -339,7 +339,7 @@ fn rules_about_node_pools_come_to_what_the_plainest_evaluator_says() {
 }
 
 #[test]
-fn a_word_about_the_cluster_grants_what_it_says_and_write_no_root_keys() {
+fn a_cluster_rule_grants_its_capabilities_and_write_grants_no_root_keys() {
     use Capability::*;
     let of = |rules: &str| {
         let (rules, _) = parse_policy(rules.as_bytes(), "p").expect("it is right");
@@ -460,7 +460,7 @@ fn each_word_of_a_jobs_life_grants_its_part_and_submit_job_grants_all() {
 }
 
 #[test]
-fn of_two_words_about_a_part_of_the_cluster_the_stronger_holds_and_deny_is_strongest() {
+fn of_two_rules_for_a_part_of_the_cluster_the_stronger_applies_and_deny_is_strongest() {
     let rules = ["read", "write", "deny"].map(|word| {
         let text = format!(r#"node {{ policy = "{word}" }}"#);
         parse_policy(text.as_bytes(), "p").expect("it is right").0

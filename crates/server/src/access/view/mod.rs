@@ -1,5 +1,5 @@
-//! What one caller sees of the state, at one index. Whatever is of a namespace that the request does not reach is not
-//! there; a row that is had from here leads to what belongs to it.
+//! The state at one index, as a caller may see it. Objects of namespaces that the request may not access are left out; from a
+//! visible row the objects that belong to it can be reached.
 
 mod allocs;
 mod deployments;

@@ -1,4 +1,4 @@
-//! Namespaces, quotas, and how the cluster places.
+//! Namespaces, quotas, and the scheduler's configuration.
 
 use std::sync::Arc;
 

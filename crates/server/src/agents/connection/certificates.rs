@@ -325,7 +325,7 @@ impl Session {
     }
 
     async fn shows(&mut self, renewed: &TestCertificate) {
-        let chain = renewed.held.chain().iter().map(|one| one.to_vec()).collect();
+        let chain = renewed.credentials.chain().iter().map(|one| one.to_vec()).collect();
         self.say(Up::Renewed(Renewed { chain })).await;
     }
 
@@ -368,7 +368,7 @@ async fn hear<R: AsyncRead + Unpin>(reader: &mut R, secrets: bool) -> io::Result
 }
 
 #[tokio::test]
-async fn each_certificate_says_each_message_for_the_nodes_that_it_names_and_no_others() {
+async fn each_certificate_may_send_each_message_for_its_own_nodes_only() {
     let certificates = TestCertificates::new();
     let all: Vec<TestCertificate> = roles().iter().flat_map(|role| certificates.of(role)).collect();
     let mut port = Port::open(&certificates);
@@ -381,7 +381,7 @@ async fn each_certificate_says_each_message_for_the_nodes_that_it_names_and_no_o
             let outcome = port.say(certificate, message).await;
             let Some(why) = turned_away(certificate) else {
                 let outcome = outcome.unwrap_or_else(|why| panic!("{row}: {why}"));
-                let speaks_for_it = certificate.held.identity().speaks_for(&NODE.to_string());
+                let speaks_for_it = certificate.credentials.identity().speaks_for(&NODE.to_string());
                 if !speaks_for_it {
                     let why = outcome.refused.as_deref().unwrap_or_default();
                     assert!(why.contains("does not speak for node"), "{row}: {why}");
@@ -409,14 +409,14 @@ async fn each_certificate_says_each_message_for_the_nodes_that_it_names_and_no_o
 }
 
 #[tokio::test]
-async fn who_shows_a_certificate_gets_another_one_for_the_nodes_that_it_names() {
+async fn a_certificate_is_renewed_only_for_the_nodes_that_it_names() {
     let certificates = TestCertificates::new();
     let all: Vec<TestCertificate> = roles().iter().flat_map(|role| certificates.of(role)).collect();
     let port = Port::open(&certificates);
     until_expired(&all).await;
     for certificate in &all {
         let enrolled = port.enroll(&certificate.renewing(), SECRET).await;
-        let names_it = certificate.held.identity().speaks_for(&NODE.to_string());
+        let names_it = certificate.credentials.identity().speaks_for(&NODE.to_string());
         match turned_away(certificate).or((!names_it).then_some("and not node")) {
             None => assert_eq!(enrolled, Ok(()), "{certificate}"),
             Some(why) => {
@@ -442,7 +442,7 @@ async fn a_certificate_without_the_secret_of_its_node_makes_no_other_one() {
 }
 
 #[tokio::test]
-async fn what_was_revoked_says_nothing_more_for_its_node() {
+async fn a_revoked_certificate_no_longer_speaks_for_its_node() {
     let certificates = TestCertificates::new();
     let [own, other, any] =
         [Some(NODE), Some(OTHER), None].map(|node| Role::Agent(node.map(|node| node.to_string())));

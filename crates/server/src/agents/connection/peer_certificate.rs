@@ -11,18 +11,18 @@ use tokio::{
 
 use crate::net::{Secure, until_expired};
 
-/// Between two renewals that are looked at: each is a signature to verify.
+/// At most one renewal is checked in this time: each is a signature to verify.
 const RENEWED_EVERY: Duration = Duration::from_secs(1);
 
-/// What was shown: the latest of it. Without encryption nothing is.
+/// The certificate that was shown last; none without encryption.
 pub(super) struct PeerCertificate {
     peer: watch::Sender<Option<Peer>>,
-    looked_from: Instant,
+    next_check_at: Instant,
 }
 
 impl PeerCertificate {
     pub fn new(peer: Option<Peer>) -> Self {
-        Self { peer: watch::Sender::new(peer), looked_from: Instant::now() }
+        Self { peer: watch::Sender::new(peer), next_check_at: Instant::now() }
     }
 
     /// The certificate that counts now.
@@ -30,13 +30,13 @@ impl PeerCertificate {
         self.peer.borrow().clone()
     }
 
-    /// Tells of it, now and as it changes.
+    /// The certificate, now and as it changes.
     pub fn follow(&self) -> watch::Receiver<Option<Peer>> {
         self.peer.subscribe()
     }
 
-    /// The agent has another certificate, which it shows for these nodes. It has the key of the first: of that the handshake
-    /// was the proof.
+    /// The agent shows another certificate for these nodes. It must be for the same key: the handshake proved that the agent has that
+    /// one, and nothing in this message proves that it has another.
     ///
     /// # Errors
     /// Why it does not count, in words: the one before does, for as long as it is valid.
@@ -48,10 +48,10 @@ impl PeerCertificate {
     ) -> Result<(), String> {
         let Some(before) = self.peer() else { return Err("the connection began without one".to_owned()) };
         let now = Instant::now();
-        if now < self.looked_from {
+        if now < self.next_check_at {
             return Err("one was shown a moment ago".to_owned());
         }
-        self.looked_from = now + RENEWED_EVERY;
+        self.next_check_at = now + RENEWED_EVERY;
         if renewed.chain.len() > RENEWED_CHAIN_MAX {
             return Err(format!("{} certificates are more than {RENEWED_CHAIN_MAX}", renewed.chain.len()));
         }
@@ -71,9 +71,9 @@ impl PeerCertificate {
 }
 
 /// Completes once the certificate has expired that was shown last; never where none was shown.
-pub(super) async fn expired(mut shown: watch::Receiver<Option<Peer>>) -> String {
+pub(super) async fn expired(mut certificate: watch::Receiver<Option<Peer>>) -> String {
     loop {
-        let peer = shown.borrow_and_update().clone();
+        let peer = certificate.borrow_and_update().clone();
         let Some(peer) = peer else { return std::future::pending().await };
         tokio::select! {
             () = until_expired(peer.not_after) => {
@@ -83,7 +83,7 @@ pub(super) async fn expired(mut shown: watch::Receiver<Option<Peer>>) -> String 
                 );
             }
             // Nobody renews any more; it expires all the same.
-            Ok(()) = shown.changed() => {}
+            Ok(()) = certificate.changed() => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What one connection may carry, at its edges: sessions, descriptions of nodes, reports.
+//! The limits of one connection: sessions, descriptions of nodes, reports.
 
 use berth_api::agent::{
     AllocStatus, DownFrame, FRAME_BYTES_MAX, HELLO_BYTES_MAX, Hello, NodeSpec, TASK_API_CONNECTIONS_MAX,
@@ -156,7 +156,7 @@ fn update(allocs: usize) -> Update {
 }
 
 #[tokio::test]
-async fn a_report_tells_of_so_many_allocations_and_no_more() {
+async fn a_report_of_too_many_allocations_is_refused() {
     let mut agent = Agent::connect();
     agent.say(1, Up::Hello(hello(0))).await;
     agent.opened().await;

@@ -1,4 +1,4 @@
-//! What frames hold of desired state, and of which version of a job.
+//! The frames of desired state, and the job versions in them.
 
 use std::sync::Arc;
 
@@ -136,7 +136,7 @@ fn argument(spec: &Bytes) -> String {
 }
 
 #[test]
-fn a_large_node_is_told_in_parts_that_each_say_a_specification_once() {
+fn desired_state_of_a_large_node_is_sent_in_parts_with_each_specification_once() {
     let mut world = World::new();
     let large = "x".repeat(40 << 10);
     world.place(&large, 20_000);
@@ -155,7 +155,7 @@ fn a_large_node_is_told_in_parts_that_each_say_a_specification_once() {
 }
 
 #[test]
-fn a_job_that_was_purged_and_registered_again_is_not_told_as_it_was() {
+fn a_job_that_was_purged_and_registered_again_is_sent_with_its_new_specification() {
     let mut world = World::new();
     world.place("old", 1);
     let parts = world.sent();

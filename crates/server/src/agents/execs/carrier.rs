@@ -32,7 +32,7 @@ impl ExecCarrier {
     /// Until the command has ended, or nobody waits for it any more; then it is cancelled.
     pub(super) async fn carry(
         self,
-        begun: oneshot::Sender<Result<(), AgentError>>,
+        started: oneshot::Sender<Result<(), AgentError>>,
         inputs: mpsc::Receiver<ExecInput>,
         outputs: mpsc::Sender<Result<ExecOutput, AgentError>>,
     ) {
@@ -40,7 +40,7 @@ impl ExecCarrier {
             begins = self.begins() => {
                 let never = begins.is_err();
                 // Whoever has given up meanwhile has closed the other channels, too.
-                let _ = begun.send(begins);
+                let _ = started.send(begins);
                 if never {
                     return;
                 }
@@ -75,17 +75,17 @@ impl ExecCarrier {
                     () = outputs.closed() => return false,
                 }
             };
-            let taken = match &next {
+            let output_bytes = match &next {
                 Ok(ExecOutput::Stdout(bytes)) => Some((ExecStream::Stdout, bytes.len())),
                 Ok(ExecOutput::Stderr(bytes)) => Some((ExecStream::Stderr, bytes.len())),
                 Ok(ExecOutput::Exited(_)) | Err(_) => None,
             };
-            // A command that sent too much has been given up, and its agent has not: it is instructed to end it.
+            // A command that sent more than its window is over for this side; its agent still runs it, and is told to cancel it.
             let ended = !matches!(next, Err(AgentError::Failed(_)));
             if outputs.send(next).await.is_err() {
                 return false;
             }
-            let Some((stream, bytes)) = taken else { return ended };
+            let Some((stream, bytes)) = output_bytes else { return ended };
             self.exec.allow(stream, bytes);
             let credit = ExecCredit { stream: stream as i32, bytes: bytes as u64 };
             // Should the agent be gone, its end says so.

@@ -25,7 +25,7 @@ struct ExecStreams {
     /// Bytes of input that the agent's receive window still takes.
     stdin_credit: usize,
     /// It runs, or has run.
-    begun: bool,
+    has_begun: bool,
     end: Option<Result<i32, AgentError>>,
 }
 
@@ -33,13 +33,13 @@ impl RunningExec {
     pub(super) fn new() -> Self {
         let inbox = || Inbox::new(WINDOW_BYTES);
         let streams =
-            ExecStreams { stdout: inbox(), stderr: inbox(), stdin_credit: 0, begun: false, end: None };
+            ExecStreams { stdout: inbox(), stderr: inbox(), stdin_credit: 0, has_begun: false, end: None };
         Self { streams: Mutex::new(streams), output_ready: Notify::new(), input_ready: Notify::new() }
     }
 
     pub(super) fn on_event(&self, event: ExecEvent) {
         if !matches!(event, ExecEvent::Refused(_)) {
-            self.lock().begun = true;
+            self.lock().has_begun = true;
         }
         match event {
             ExecEvent::Output(output) => {
@@ -48,9 +48,9 @@ impl RunningExec {
                     ExecStream::Stderr => &mut streams.stderr,
                     ExecStream::Stdin | ExecStream::Stdout => &mut streams.stdout,
                 };
-                let taken = inbox.push(&output.data);
+                let outcome = inbox.push(&output.data);
                 drop(streams);
-                match taken {
+                match outcome {
                     Ok(()) => self.output_ready.notify_one(),
                     Err(error) => self.on_end(Err(AgentError::Failed(format!("read its output: {error}")))),
                 }
@@ -89,8 +89,8 @@ impl RunningExec {
     pub(super) fn has_begun(&self) -> Option<Result<(), AgentError>> {
         let streams = self.lock();
         match &streams.end {
-            Some(Err(error)) if !streams.begun => Some(Err(error.clone())),
-            _ => streams.begun.then_some(Ok(())),
+            Some(Err(error)) if !streams.has_begun => Some(Err(error.clone())),
+            _ => streams.has_begun.then_some(Ok(())),
         }
     }
 

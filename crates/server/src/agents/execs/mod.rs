@@ -25,7 +25,7 @@ use crate::{
     shared::{AgentError, ExecLink, ExecRequest},
 };
 
-/// Messages handed over, in either direction, that the other side has not taken.
+/// Messages queued in each direction.
 const HANDED_MAX: usize = 4;
 /// How long a command may take to begin: agents give an OCI runtime a minute.
 const BEGIN_MAX: Duration = Duration::from_secs(70);
@@ -62,10 +62,10 @@ impl Execs {
         let node = carrier.link.node;
         let (input, inputs) = mpsc::channel(HANDED_MAX);
         let (outputs, output) = mpsc::channel(HANDED_MAX);
-        let (begun, has_begun) = oneshot::channel();
+        let (started, has_begun) = oneshot::channel();
         let execs = self.clone();
         tokio::spawn(async move {
-            carrier.carry(begun, inputs, outputs).await;
+            carrier.carry(started, inputs, outputs).await;
             execs.close(number);
         });
         // Whoever gives up here drops both channels, and the command with them.

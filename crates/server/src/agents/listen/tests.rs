@@ -1,4 +1,4 @@
-//! The port itself: who comes in, and in whose place.
+//! The port for agents: which connections are accepted, and which are evicted for others.
 
 use std::time::Duration;
 
@@ -108,7 +108,7 @@ async fn all_agents_that_an_address_may_have_come_in_at_once_and_none_is_refused
 }
 
 #[tokio::test]
-async fn strangers_who_never_speak_keep_nobody_out_not_even_of_their_own_address() {
+async fn silent_strangers_keep_no_agent_out_not_even_of_their_own_address() {
     let certificates = TestCertificates::new();
     let small = AgentLimits { connections_max: 8, connections_share: AddressLimit::equal(6), ..limits() };
     let port = Port::open(&certificates, small).await;

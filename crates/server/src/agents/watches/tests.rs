@@ -1,4 +1,4 @@
-//! Requests that wait, from what an agent says to the frames that it is sent.
+//! Watches of variables, from the agent's request to the frames that it is sent.
 
 use std::{fs, path::Path};
 
@@ -161,7 +161,7 @@ async fn a_request_waits_for_a_change_and_is_answered_once() {
 }
 
 #[tokio::test]
-async fn what_is_not_for_whoever_asks_is_refused_before_anything_waits() {
+async fn a_watch_without_rights_is_refused_before_it_waits() {
     let engine = cluster();
     let session = Session::with(Session::new(&engine).state, with_room(0));
     for (change, why) in [
@@ -282,7 +282,7 @@ async fn requests_end_with_their_session() {
 }
 
 #[tokio::test]
-async fn a_connection_that_takes_nothing_holds_up_no_other() {
+async fn a_connection_that_does_not_read_delays_no_other() {
     let engine = cluster();
     put(&engine, PATH, "one");
     let one_at_a_time = |context: &mut ListenContext| context.variable_reads = Arc::new(Semaphore::new(1));

@@ -1,5 +1,5 @@
-//! A log whose process dies, or whose machine loses power, before each step with which it changes a file: while it writes, goes on
-//! in its next file, removes old ones, and while it finds its end after such a death.
+//! A log whose process dies, or whose machine loses power, before each change of a file: while it writes, rotates and removes
+//! files, and while it recovers from such a death.
 
 use std::{
     cell::Cell,

@@ -35,7 +35,7 @@ pub(crate) struct AllAgents {
     cluster: Arc<Cluster>,
 }
 
-/// Where an agent is connected.
+/// Which server has the session of an agent.
 enum AgentRoute {
     /// To this server, or to none.
     Here,
@@ -44,7 +44,7 @@ enum AgentRoute {
 }
 
 impl AllAgents {
-    /// Those of this server, and of the others.
+    /// Agents of this server, and of the others.
     pub fn new(own: Arc<Registry>, cluster: Arc<Cluster>) -> Self {
         Self { own, cluster }
     }

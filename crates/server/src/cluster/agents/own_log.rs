@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 
 use crate::shared::{AgentError, ReadPiece, ReadPieces};
 
-/// Bytes of lines that are there already which one piece takes.
+/// Bytes of waiting lines that go into one piece.
 const PIECE_BYTES_MAX: usize = 64 << 10;
 /// Pieces that wait; lines beyond that wait in the feed, which counts those that it drops.
 const PIECES_MAX: usize = 1;

@@ -21,9 +21,9 @@ use crate::{
 
 /// How long the other server may take to answer: longer than it waits for the agent, a command's beginning included.
 const ANSWER_MAX: Duration = Duration::from_secs(80);
-/// While a reader takes nothing, the other server is sent a sign of life this often.
+/// While a reader takes nothing, the other server is asked this often to keep the stream, which it closes as idle otherwise.
 const KEEP_EVERY: Duration = Duration::from_secs(3);
-/// Pieces handed to a reader that it has not taken.
+/// Pieces queued for a reader.
 const HANDED_MAX: usize = 4;
 
 /// The server that has the session or the log, and the node of the agent.
@@ -35,7 +35,7 @@ pub(super) struct RemoteServer {
     node: Option<NodeId>,
 }
 
-/// Something under way there.
+/// A stream that is open on the other server.
 struct RemoteStream {
     remote: RemoteServer,
     number: u64,
@@ -54,18 +54,18 @@ impl RemoteServer {
     }
 
     pub async fn read_file(self, request: ReadRequest) -> Result<ReadPieces, AgentError> {
-        let there = self.begin(RelayedRequest::Read(self.node()?, request.into())).await?;
-        Ok(there.into_pieces())
+        let stream = self.begin(RelayedRequest::Read(self.node()?, request.into())).await?;
+        Ok(stream.into_pieces())
     }
 
     /// Follows the log of the server itself.
     pub async fn server_log(self, detail: LogDetail) -> Result<ReadPieces, AgentError> {
-        let there = self.begin(RelayedRequest::ServerLog(detail.into())).await?;
-        Ok(there.into_pieces())
+        let stream = self.begin(RelayedRequest::ServerLog(detail.into())).await?;
+        Ok(stream.into_pieces())
     }
 
     pub async fn exec(self, request: ExecRequest) -> Result<ExecLink, AgentError> {
-        let there = self.begin(RelayedRequest::Exec(self.node()?, request.into())).await?;
+        let stream = self.begin(RelayedRequest::Exec(self.node()?, request.into())).await?;
         let (input, inputs) = mpsc::channel(HANDED_MAX);
         let (outputs, output) = mpsc::channel::<Result<ExecOutput, AgentError>>(HANDED_MAX);
         tokio::spawn(async move {
@@ -74,10 +74,10 @@ impl RemoteServer {
                 _ => None,
             };
             tokio::select! {
-                () = there.carry(&outputs, output) => {}
-                () = there.carry_input(inputs) => {}
+                () = stream.carry(&outputs, output) => {}
+                () = stream.carry_input(inputs) => {}
             }
-            there.end().await;
+            stream.end().await;
         });
         Ok(ExecLink { input, output })
     }
@@ -125,7 +125,7 @@ impl RemoteServer {
 impl RemoteStream {
     /// What comes of a log or a file, for a reader that ends it by taking no more.
     fn into_pieces(self) -> ReadPieces {
-        let (reader, handed) = mpsc::channel(HANDED_MAX);
+        let (reader, pieces) = mpsc::channel(HANDED_MAX);
         tokio::spawn(async move {
             let piece = |answer| match answer {
                 RelayedAnswer::Piece(piece) => Some(piece.into()),
@@ -134,7 +134,7 @@ impl RemoteStream {
             self.carry(&reader, piece).await;
             self.end().await;
         });
-        handed
+        pieces
     }
 
     /// Hands over what comes until it ends, or nobody takes it any more.
@@ -192,7 +192,7 @@ impl RemoteStream {
         }
     }
 
-    /// Nobody waits for it any more. If the other server is not told, it finds out by itself.
+    /// Closes the stream on the other server. If that fails, the other server closes it once it is idle.
     async fn end(&self) {
         let _ = self.remote.request(RelayedRequest::End(self.number)).await;
     }

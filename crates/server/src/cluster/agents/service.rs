@@ -24,14 +24,14 @@ use crate::{
     shared::{AgentError, Agents, ExecInput, ExecLink, ExecOutput, ReadPieces},
 };
 
-/// What one server has under way here at a time.
+/// Streams that one other server may have open here.
 const STREAMS_MAX: usize = 256;
 /// How long a request for the next piece waits before it is repeated.
 const WAIT_MAX: Duration = Duration::from_secs(3);
 /// Streams without a request for so long are closed.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
-/// What other servers have under way with the agents of this one.
+/// Requests of other servers to agents that are connected to this one.
 pub(in crate::cluster) struct AgentService {
     agents: Arc<Registry>,
     log_feed: LogFeed,
@@ -42,7 +42,7 @@ pub(in crate::cluster) struct AgentService {
 struct OpenStream {
     /// The server that reads it.
     server: u64,
-    used: Mutex<Instant>,
+    last_request: Mutex<Instant>,
     /// Nobody waits for it any more.
     ended: CancellationToken,
     what: StreamSource,
@@ -59,7 +59,7 @@ enum StreamSource {
 type AgentReply = Result<RelayedAnswer, AgentError>;
 
 impl AgentService {
-    /// Nothing is under way.
+    /// A service without open streams.
     pub fn new(agents: Arc<Registry>, log_feed: LogFeed) -> Self {
         Self { agents, log_feed, open: Arc::default() }
     }
@@ -124,11 +124,11 @@ impl AgentService {
     }
 
     fn begin(&self, server: u64, what: StreamSource) -> RelayedAnswer {
-        // Drawn, so that a server that was started again is not taken for the one that it was.
+        // Random: numbers that count up would begin again after a restart, and a reader of before could get another stream.
         let number = crate::engine::random_u64();
         let stream = Arc::new(OpenStream {
             server,
-            used: Mutex::new(Instant::now()),
+            last_request: Mutex::new(Instant::now()),
             ended: CancellationToken::new(),
             what,
         });
@@ -173,7 +173,7 @@ impl AgentService {
         }
     }
 
-    /// What a server has under way by that number.
+    /// The stream of a server that has this number.
     fn find(&self, server: u64, number: u64) -> Option<Arc<OpenStream>> {
         let stream = self.open().get(&number).filter(|stream| stream.server == server).cloned()?;
         stream.touch();
@@ -202,11 +202,11 @@ impl StreamSource {
 
 impl OpenStream {
     fn touch(&self) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.last_request.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     fn idle(&self) -> Duration {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+        self.last_request.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 }
 

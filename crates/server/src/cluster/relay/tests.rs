@@ -1,4 +1,4 @@
-//! A relay among servers that are slow, dead, replaced or strangers.
+//! A relay among servers that are slow, dead, replaced or not members.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -136,7 +136,7 @@ fn from(server: ServerId) -> PeerIdentity {
 }
 
 #[tokio::test]
-async fn each_server_is_told_in_order_and_none_waits_for_another() {
+async fn messages_arrive_in_order_and_no_server_delays_another() {
     let (relay, fake) = Fake::start();
     fake.set(&fake.stuck, SLOW, true);
     for number in 1..=100 {
@@ -152,7 +152,7 @@ async fn each_server_is_told_in_order_and_none_waits_for_another() {
 }
 
 #[tokio::test]
-async fn what_is_kept_for_a_slow_leader_is_bounded_and_there_is_room_again_once_it_is_told() {
+async fn the_queue_to_a_slow_leader_is_bounded_and_has_room_again_once_it_reads() {
     let (relay, fake) = Fake::start();
     fake.set(&fake.stuck, SLOW, true);
     let frame_bytes = encoded(&large(0, 10_000)).len();
@@ -200,7 +200,7 @@ async fn what_a_dead_server_misses_is_not_kept_and_what_follows_comes_in_order()
 }
 
 #[tokio::test]
-async fn a_new_leader_is_told_while_the_old_one_is_stuck() {
+async fn messages_reach_a_new_leader_while_the_old_one_is_stuck() {
     let (relay, fake) = Fake::start();
     fake.set(&fake.stuck, SLOW, true);
     let mut count = 0;
@@ -265,7 +265,7 @@ async fn what_waits_to_be_dealt_with_is_bounded_by_its_bytes() {
 }
 
 #[tokio::test]
-async fn before_the_log_is_open_nothing_is_told_or_taken_in() {
+async fn before_the_log_is_open_no_message_is_sent_or_received() {
     let relay = Relay::new();
     relay.send(SLOW, small(1));
     relay.take(from(SLOW), &encoded(&small(1)));

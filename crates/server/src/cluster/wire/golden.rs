@@ -1,5 +1,5 @@
-//! What servers of the first version with several ask and answer, byte for byte: every later version reads it, so that
-//! servers of two versions are one cluster while they are upgraded. Variants and fields may be added.
+//! Messages of the first version, byte for byte: every later version must read them, so that servers of two versions are one
+//! cluster during an upgrade. Variants and fields may be added.
 
 use std::fmt::Write;
 
@@ -96,14 +96,14 @@ fn again<T: Encode<()> + for<'b> Decode<'b, ()>>(message: &T) -> bool {
 }
 
 #[test]
-fn what_the_first_version_says_is_said_and_read() {
+fn messages_of_the_first_version_are_read_and_written_byte_for_byte() {
     assert!(requests().iter().all(again) && answers().iter().all(again));
     let lines: String = requests().iter().map(line).chain(answers().iter().map(line)).collect();
     expect_file!["./golden.txt"].assert_eq(&lines);
 }
 
 #[test]
-fn what_a_later_version_asks_is_refused_and_not_mistaken() {
+fn an_unknown_request_of_a_later_version_is_refused() {
     // A request of number 99, and an answer of the same.
     let later = [0x82, 0x18, 99, 0x81, 0x05];
     assert!(decode::<PeerRequest>(&later).unwrap_err().contains("read what another server says"));

@@ -1,4 +1,4 @@
-//! Whether an item passes a filter.
+//! Evaluates a filter for an item.
 
 use serde_json::Value;
 
@@ -19,22 +19,22 @@ const STEP_BYTES: usize = 64;
 #[derive(Debug)]
 pub(super) struct Steps {
     max: u64,
-    taken: u64,
+    count: u64,
 }
 
 impl Steps {
     pub fn new(max: u64) -> Self {
-        Self { max, taken: 0 }
+        Self { max, count: 0 }
     }
 
-    /// How many were taken.
-    pub fn taken(&self) -> u64 {
-        self.taken
+    /// How many steps were taken.
+    pub fn count(&self) -> u64 {
+        self.count
     }
 
     fn take(&mut self, steps: usize, at: usize) -> Result<(), FilterError> {
-        self.taken = self.taken.saturating_add(steps as u64);
-        if self.taken <= self.max {
+        self.count = self.count.saturating_add(steps as u64);
+        if self.count <= self.max {
             return Ok(());
         }
         let reason = format!(
@@ -49,7 +49,7 @@ pub(super) fn passes(expression: &Expression, item: &Value, steps: &mut Steps) -
     holds(expression, &NameScope { item, bound: None }, steps)
 }
 
-/// What names stand for at a place of an expression.
+/// What names refer to at a point of an expression.
 #[derive(Clone, Copy)]
 struct NameScope<'a> {
     item: &'a Value,

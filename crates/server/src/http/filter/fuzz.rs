@@ -1,4 +1,4 @@
-//! Filters made of scraps of others: each is refused with a message that shows where, or answers, and never panics.
+//! Filters made of fragments of others: each is refused with a message that has the position, or is evaluated, and none panics.
 
 use proptest::prelude::*;
 use serde_json::json;

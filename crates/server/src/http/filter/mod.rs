@@ -23,8 +23,8 @@ pub(crate) const ITEM_STEPS_MAX: u64 = 200_000;
 /// Steps that all items of an answer may take together, about a second.
 pub(crate) const ANSWER_STEPS_MAX: u64 = 20_000_000;
 
-/// Bytes of an item that count as a step of the answer: whatever is looked at, all of the item is made before.
-const STEP_MADE_BYTES: u64 = 1 << 10;
+/// So many bytes of an item count as one step of the answer: the whole item is built before the filter sees any of it.
+const STEP_BUILT_BYTES: u64 = 1 << 10;
 
 /// A filter and its text, which errors show.
 #[derive(Debug, Clone)]
@@ -32,9 +32,9 @@ pub(crate) struct Filter {
     text: String,
     expression: Expression,
     /// Steps that items have taken so far.
-    taken: u64,
-    /// Bytes of the items that were made to be looked at.
-    made: u64,
+    steps_taken: u64,
+    /// Bytes of the items that were built for the filter.
+    built_bytes: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -108,7 +108,7 @@ impl Filter {
             )));
         }
         let expression = parse::expression(text).map_err(|error| error.into_failure(text))?;
-        Ok(Self { text: text.to_owned(), expression, taken: 0, made: 0 })
+        Ok(Self { text: text.to_owned(), expression, steps_taken: 0, built_bytes: 0 })
     }
 
     /// Whether an item passes. Fails when the expression names a member that such items do not have, or compares it with
@@ -122,25 +122,25 @@ impl Filter {
         }
         let mut steps = Steps::new(ITEM_STEPS_MAX);
         let passes = evaluate::passes(&self.expression, item, &mut steps);
-        let made = bytes_of(item);
-        self.made += made;
-        self.taken += steps.taken() + made / STEP_MADE_BYTES;
+        let bytes = bytes_of(item);
+        self.built_bytes += bytes;
+        self.steps_taken += steps.count() + bytes / STEP_BUILT_BYTES;
         passes.map_err(|error| error.into_failure(&self.text))
     }
 
-    /// Bytes of the items that were made to be looked at.
-    pub fn made(&self) -> u64 {
-        self.made
+    /// Bytes of the items that were built for the filter.
+    pub fn built_bytes(&self) -> u64 {
+        self.built_bytes
     }
 
     /// Steps that items have taken so far.
-    pub fn taken(&self) -> u64 {
-        self.taken
+    pub fn steps_taken(&self) -> u64 {
+        self.steps_taken
     }
 
     /// Whether the answer must end here.
     pub fn is_spent(&self) -> bool {
-        self.taken > ANSWER_STEPS_MAX
+        self.steps_taken > ANSWER_STEPS_MAX
     }
 }
 

@@ -1,4 +1,4 @@
-//! Filters as clients write them, and what is wrong with those that cannot be read.
+//! Filters as clients write them, and the errors of invalid ones.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -240,8 +240,8 @@ fn what_nested_quantifiers_cost_is_bounded_for_each_item_and_for_all() {
         }
         items += 1;
     };
-    assert!(filter.is_spent() && filter.taken() < ANSWER_STEPS_MAX + ITEM_STEPS_MAX);
-    assert_eq!(items, ANSWER_STEPS_MAX / (filter.taken() / items) + 1);
+    assert!(filter.is_spent() && filter.steps_taken() < ANSWER_STEPS_MAX + ITEM_STEPS_MAX);
+    assert_eq!(items, ANSWER_STEPS_MAX / (filter.steps_taken() / items) + 1);
     assert!(refused.text.contains("20000000 steps: ask for less"), "{}", refused.text);
 }
 
@@ -250,5 +250,5 @@ fn a_long_text_costs_what_it_takes_to_read_it() {
     let item = json!({ "Name": "x".repeat(64 << 10) });
     let mut filter = Filter::parse("Name contains y").expect("it is a filter");
     assert_eq!(filter.passes(&item), Ok(false));
-    assert_eq!(filter.taken(), 1 + 1024 + 64, "to look at it, and to make it");
+    assert_eq!(filter.steps_taken(), 1 + 1024 + 64, "to evaluate it, and to build it");
 }

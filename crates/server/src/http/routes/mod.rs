@@ -1,4 +1,4 @@
-//! Routes: what each of them is, and the table that names them all.
+//! The description of a route, and the table of all of them.
 
 pub mod contract;
 pub mod operation;

@@ -353,9 +353,9 @@ impl<V> Drop for WriteClaim<V> {
 
 impl<V: Send + Sync + 'static> ListReader<V> {
     /// One that reads with nobody else.
-    pub fn alone(begun: StartedList<V>) -> Self {
+    pub fn alone(started: StartedList<V>) -> Self {
         let reader = SharedReading::begin(&Arc::default());
-        reader.reading.start(begun);
+        reader.reading.start(started);
         reader
     }
 
@@ -402,8 +402,8 @@ impl<V: Send + Sync + 'static> ListReader<V> {
 
     async fn next_alone(&mut self, heavy: &Heavy) -> Result<Option<Bytes>, String> {
         let Some(mut producer) = self.alone.take() else { return Ok(None) };
-        let (written, producer) = heavy.run(move || (producer.next(), producer)).await;
-        let (text, is_last) = written.map_err(|Failure { text, .. }| text)?;
+        let (piece, producer) = heavy.run(move || (producer.next(), producer)).await;
+        let (text, is_last) = piece.map_err(|Failure { text, .. }| text)?;
         self.alone = (!is_last).then_some(producer);
         Ok(Some(text))
     }
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_written_does_not_take_the_head_from_who_writes_next() {
+    fn a_finished_writer_does_not_take_the_turn_from_the_next_one() {
         let first: ListReader<()> = SharedReading::begin(&Arc::default());
         let reading = first.reading.clone();
         let second = reading.join();

@@ -58,13 +58,13 @@ pub(in crate::nomad) async fn bootstrap(mut call: Call) -> Reply {
     if made_at != Index(0) && again != Some(made_at) {
         return Err(Refusal::AclBootstrapped(made_at).into());
     }
-    let written = tokens::write_first(&call, token, again, secret).await?;
+    let reply = tokens::write_first(&call, token, again, secret).await?;
     tracing::info!(token = %id, "the first token was made");
     if again.is_some() {
         // It names an index that is past: it cannot be used twice, and only stays to confuse.
         call.api.heavy.run(move || drop(std::fs::remove_file(reset_file))).await;
     }
-    Ok(written)
+    Ok(reply)
 }
 
 fn checked(secret: &str) -> Result<String, Failure> {

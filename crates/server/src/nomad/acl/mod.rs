@@ -1,4 +1,4 @@
-//! Who may do what: policies, roles, tokens, and the first token of all.
+//! Policies, roles, tokens, and the bootstrap token.
 
 pub(super) mod bootstrap;
 pub(super) mod onetime;
@@ -39,7 +39,7 @@ async fn change(call: &Call, change: ChangeAcl) -> Result<Index, Failure> {
 }
 
 /// The answer to a change that has nothing else to say.
-async fn changed(call: &Call, what: ChangeAcl) -> Reply {
+async fn change_and_answer(call: &Call, what: ChangeAcl) -> Reply {
     let index = change(call, what).await?;
     let mut response = Response::new(Body::empty());
     reply::stamp(response.headers_mut(), index, &call.view());

@@ -7,7 +7,7 @@ use berth_model::{
     namespace::NAMESPACE_DEFAULT,
 };
 
-use super::{change, changed, check_on, index, tokens::own};
+use super::{change, change_and_answer, check_on, index, tokens::own};
 use crate::{
     WatchKey,
     access::Identity,
@@ -92,8 +92,8 @@ pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
         job: request.job_acl.filter(|job| *job != AclPolicyJob::default()).map(attached),
     };
     let index = change(&call, ChangeAcl::PutPolicy(Box::new(policy))).await?;
-    let written = AclPolicyWritten { warnings: warnings.messages() };
-    let mut response = reply::json(&call.query, &written)?;
+    let answer = AclPolicyWritten { warnings: warnings.messages() };
+    let mut response = reply::json(&call.query, &answer)?;
     reply::stamp(response.headers_mut(), index, &call.view());
     Ok(response)
 }
@@ -101,7 +101,7 @@ pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
 /// `DELETE /v1/acl/policy/:name`
 pub(in crate::nomad) async fn delete(call: Call) -> Reply {
     check_on(&call)?;
-    changed(&call, ChangeAcl::DeletePolicy(call.param("name").to_owned())).await
+    change_and_answer(&call, ChangeAcl::DeletePolicy(call.param("name").to_owned())).await
 }
 
 fn attached(job: AclPolicyJob) -> Box<PolicyJob> {

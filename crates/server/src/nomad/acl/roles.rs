@@ -1,4 +1,4 @@
-//! Roles: policies under one name.
+//! Roles: named sets of policies.
 
 use berth_api::http::{AclLink, AclRole};
 use berth_model::{
@@ -6,7 +6,7 @@ use berth_model::{
     acl::{AclRole as Role, ChangeAcl},
 };
 
-use super::{change, changed, check_on, index};
+use super::{change, change_and_answer, check_on, index};
 use crate::{
     WatchKey,
     access::CallerView,
@@ -77,8 +77,8 @@ pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
     };
     let index = change(&call, ChangeAcl::PutRole(Box::new(role))).await?;
     let view = call.view();
-    let written = view.acl()?.role(id).ok_or_else(not_found)?;
-    let mut response = reply::json(&call.query, &to_api(written))?;
+    let role = view.acl()?.role(id).ok_or_else(not_found)?;
+    let mut response = reply::json(&call.query, &to_api(role))?;
     reply::stamp(response.headers_mut(), index, &view);
     Ok(response)
 }
@@ -86,7 +86,7 @@ pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
 /// `DELETE /v1/acl/role/:id`
 pub(in crate::nomad) async fn delete(call: Call) -> Reply {
     check_on(&call)?;
-    changed(&call, ChangeAcl::DeleteRole(id(&call)?)).await
+    change_and_answer(&call, ChangeAcl::DeleteRole(id(&call)?)).await
 }
 
 /// A role that is to be changed must be there: ids are given out by servers.

@@ -1,4 +1,4 @@
-//! A token's secret, sealed so that only who has a one-time secret can read it: servers keep neither of the two in clear.
+//! A token's secret, encrypted so that only the one-time secret opens it: servers store neither of the two in clear.
 
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use sha2::{Digest, Sha256};

@@ -1,4 +1,4 @@
-//! Tokens. A secret is shown once, to the creator of the token; after that nobody but its owner knows it.
+//! Tokens. A secret is returned once, to the creator of the token; servers store only its hash.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,7 +10,7 @@ use berth_model::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{change, changed, check_on, index};
+use super::{change, change_and_answer, check_on, index};
 use crate::{
     WatchKey,
     access::{CallerView, Identity, SECRET_BYTES, SECRET_PREFIX, hash},
@@ -141,18 +141,18 @@ pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
             let secret = new_secret()?;
             (new(&call, request, &secret)?, secret)
         }
-        Some(id) => (renewed(&call.view(), id, request)?, String::new()),
+        Some(id) => (updated(&call.view(), id, request)?, String::new()),
     };
     let index = change(&call, ChangeAcl::PutToken(Box::new(token.clone()))).await?;
     let view = call.view();
-    let written = view.acl()?.token(token.id).ok_or_else(not_found)?;
-    secret_reply(&call, &view, index, written, secret)
+    let token = view.acl()?.token(token.id).ok_or_else(not_found)?;
+    secret_reply(&call, &view, index, token, secret)
 }
 
 /// `DELETE /v1/acl/token/:id`
 pub(in crate::nomad) async fn delete(call: Call) -> Reply {
     check_on(&call)?;
-    changed(&call, ChangeAcl::DeleteToken(id(&call)?)).await
+    change_and_answer(&call, ChangeAcl::DeleteToken(id(&call)?)).await
 }
 
 /// Has the first token written, and returns it.
@@ -161,14 +161,14 @@ pub(super) async fn write_first(call: &Call, token: Token, again: Option<Index>,
     let index = change(call, ChangeAcl::Bootstrap(Box::new(token), again)).await?;
     let view = call.view();
     // Nobody but its owner may read it yet: this request is the owner's.
-    let written = view.own_token(&owner).ok_or_else(not_found)?;
-    secret_reply(call, &view, index, written, secret)
+    let token = view.own_token(&owner).ok_or_else(not_found)?;
+    secret_reply(call, &view, index, token, secret)
 }
 
 /// A token that was written, with its secret if that is new.
 fn secret_reply(call: &Call, view: &CallerView, index: Index, token: &Token, secret: String) -> Reply {
-    let shown = AclToken { secret_id: secret, ..to_api(view, token) };
-    let mut response = reply::json(&call.query, &shown)?;
+    let answer = AclToken { secret_id: secret, ..to_api(view, token) };
+    let mut response = reply::json(&call.query, &answer)?;
     reply::stamp(response.headers_mut(), index, view);
     Ok(response)
 }
@@ -210,8 +210,8 @@ fn new(call: &Call, request: AclToken, secret: &str) -> Result<Token, Failure> {
     })
 }
 
-/// A token that is there, with another name, and other policies and roles.
-fn renewed(view: &CallerView, id: AclTokenId, request: AclToken) -> Result<Token, Failure> {
+/// An existing token with the name, policies and roles of a request.
+fn updated(view: &CallerView, id: AclTokenId, request: AclToken) -> Result<Token, Failure> {
     let old = view.acl()?.token(id).ok_or_else(not_found)?;
     let same_type = request.token_type.is_empty() || request.token_type == old.token_type.as_str();
     // Clients send back how long it was to last, and nothing as a text without letters.
@@ -234,20 +234,20 @@ fn renewed(view: &CallerView, id: AclTokenId, request: AclToken) -> Result<Token
 /// Roles by their ids or names, each once.
 fn roles(view: &CallerView, links: Vec<AclLink>) -> Result<Vec<AclRoleId>, Failure> {
     let acl = view.acl()?;
-    let mut found = BTreeMap::new();
+    let mut positions = BTreeMap::new();
     for (position, link) in links.into_iter().enumerate() {
         let role = match &*link.id {
             "" => acl.role_named(&link.name),
             id => id.parse().ok().and_then(|id| acl.role(id)),
         };
         let role = role.ok_or_else(|| {
-            let named: String =
+            let name: String =
                 if link.id.is_empty() { link.name } else { link.id }.chars().take(128).collect();
-            Failure::bad_request(format!("role `{named}` does not exist"))
+            Failure::bad_request(format!("role `{name}` does not exist"))
         })?;
-        found.entry(role.id).or_insert(position);
+        positions.entry(role.id).or_insert(position);
     }
-    let mut roles: Vec<_> = found.into_iter().map(|(id, position)| (position, id)).collect();
+    let mut roles: Vec<_> = positions.into_iter().map(|(id, position)| (position, id)).collect();
     roles.sort_unstable();
     Ok(roles.into_iter().map(|(_, id)| id).collect())
 }

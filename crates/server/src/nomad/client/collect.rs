@@ -1,5 +1,5 @@
-//! Garbage collection on one node, as Nomad's clients ask for it. The directories of an allocation go with what the servers know of
-//! it, so it is these that forget: agents remove what is not known any more.
+//! Garbage collection on one node, as Nomad's clients request it. It removes ended allocations from the state; the agent then
+//! deletes their directories, as it does of all allocations that the servers no longer know.
 
 use std::sync::atomic::AtomicBool;
 
@@ -25,7 +25,7 @@ use crate::http::{
 /// `GET` and `PUT /v1/client/gc`: forgets the allocations that have ended on a node.
 pub async fn of_node(call: Call) -> Reply {
     let node = nodes::of_query(&call)?;
-    system::forget(&call, move |store, left| ended_on(store, node, left)).await?;
+    system::forget(&call, move |store, client_has_left| ended_on(store, node, client_has_left)).await?;
     reply::json(&call.query, &Map::<String, Value>::new())
 }
 
@@ -48,9 +48,9 @@ pub async fn of_allocation(call: Call) -> Reply {
 }
 
 /// What has ended on a node and may be forgotten before its job.
-fn ended_on(store: &Store, node: NodeId, left: &AtomicBool) -> Collect {
+fn ended_on(store: &Store, node: NodeId, client_has_left: &AtomicBool) -> Collect {
     let ended = store.node(node).into_iter().flat_map(|(_, row)| store.nodes().ended(row));
-    let rows = while_client_waits(left, ended).filter_map(|slot| store.allocs().row(slot));
+    let rows = while_client_waits(client_has_left, ended).filter_map(|slot| store.allocs().row(slot));
     let ids = rows.filter(|row| store.may_collect(row)).map(|row| row.id);
     let allocs = ids.take(system::REQUEST_MAX).collect();
     Collect { allocs, decided_on: Some(store.index()), ..Collect::default() }

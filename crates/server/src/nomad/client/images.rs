@@ -1,4 +1,4 @@
-//! The images of a node: what it has, and what operators have it pull, take in or remove.
+//! The images of a node: which it has, and pulling, importing and removing them.
 
 use std::time::Duration;
 

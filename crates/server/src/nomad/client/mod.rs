@@ -1,4 +1,4 @@
-//! What only the agent on an allocation's node can do or report.
+//! Requests that only the agent on an allocation's node can answer.
 
 mod checks;
 mod collect;

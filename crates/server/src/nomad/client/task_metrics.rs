@@ -1,4 +1,4 @@
-//! What tasks use, as Prometheus reads it: one series a task and measurement, of as many tasks as there may be.
+//! Resource usage of tasks for Prometheus: one series for each task and metric, for a bounded number of tasks.
 
 use axum::body::Body;
 use berth_api::agent::{AgentOutcome, AgentQuery, GetNodeAllocUsage, NodeAllocUsage, TaskUsage};
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_of_series_is_bounded_and_each_is_told_once() {
+    fn the_number_of_series_is_bounded_and_each_occurs_once() {
         let samples = |task: usize| TaskSample {
             labels: vec![("task", format!("t{task}"))],
             usage: TaskUsage { memory: Some(Default::default()), ..TaskUsage::default() },

@@ -1,4 +1,4 @@
-//! Allocations: what is logged of them, and what is observed.
+//! Allocations, from their logged and their observed state.
 
 use std::collections::BTreeMap;
 

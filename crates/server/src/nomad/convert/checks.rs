@@ -1,4 +1,4 @@
-//! How checks stand, as Nomad's clients know it.
+//! The status of checks, in Nomad's form.
 
 use std::collections::BTreeMap;
 

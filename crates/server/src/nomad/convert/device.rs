@@ -1,4 +1,4 @@
-//! Devices: what a node has, and what tasks were given.
+//! Devices of nodes, and those assigned to tasks.
 
 use berth_api::http::{AllocatedDevice, DeviceAttribute, NodeDevice, NodeDeviceResource};
 use berth_model::{

@@ -1,4 +1,4 @@
-//! What differs between two versions of a job, found in their canonical JSON: no setting can be forgotten.
+//! Differences between two versions of a job, found in their canonical JSON, so that no setting can be left out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 

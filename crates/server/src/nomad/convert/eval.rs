@@ -1,4 +1,4 @@
-//! Evaluations, and why something could not be placed.
+//! Evaluations, with the reasons for which something could not be placed.
 
 use std::collections::BTreeMap;
 

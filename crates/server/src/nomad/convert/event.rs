@@ -1,4 +1,4 @@
-//! Changes, as the event stream reports them.
+//! Changes, as events of the stream.
 
 use berth_api::http::{Allocation, Deployment, Evaluation, Node, NodePool, ScalingEvent, VariableMetadata};
 use berth_model::{

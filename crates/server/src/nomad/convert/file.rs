@@ -1,4 +1,4 @@
-//! Files of allocations, as Nomad's clients know them.
+//! Files of allocations, in Nomad's form.
 
 use berth_api::{
     agent::FileSpec,

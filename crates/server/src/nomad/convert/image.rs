@@ -1,4 +1,4 @@
-//! Images of nodes, as clients know them.
+//! Images of nodes.
 
 use berth_api::{agent, http::NodeImage};
 use berth_model::AllocId;

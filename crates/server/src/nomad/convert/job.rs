@@ -1,4 +1,4 @@
-//! Jobs: whole, in lists, and their counts.
+//! Jobs: whole, in lists, and their summaries.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use berth_api::http::{

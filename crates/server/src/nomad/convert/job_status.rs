@@ -1,4 +1,4 @@
-//! The status of jobs, in brief and with their allocations.
+//! The status of jobs, in short and with their allocations.
 
 use berth_api::http::{JobStatus, JobStatusAlloc};
 use berth_model::store::JobRow;

@@ -1,4 +1,4 @@
-//! From the model to the JSON of Nomad's HTTP API: the only place where ours becomes theirs.
+//! From the model to the JSON of Nomad's HTTP API: the only place where our types become Nomad's.
 
 mod alloc;
 mod checks;

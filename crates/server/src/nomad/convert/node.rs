@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interfaces_are_told_with_their_addresses_and_the_networks_that_these_are_in() {
+    fn interfaces_have_their_addresses_and_networks() {
         let attributes = [
             ("unique.network.interface.eth0.addresses", "10.0.0.5,fd00::5"),
             ("unique.network.interface.eth0.mac", "02:00:00:00:00:01"),

@@ -1,4 +1,4 @@
-//! Plans: what would happen to how many allocations, and what that means for what differs.
+//! Dry runs of plans: the changes by group, annotated in the differences of the job.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

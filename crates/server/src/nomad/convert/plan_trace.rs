@@ -1,4 +1,4 @@
-//! How evaluations were answered.
+//! Plan traces.
 
 use berth_api::http;
 

@@ -1,5 +1,5 @@
-//! Jobs without their secrets, for those who may follow changes and not read jobs. What is shown is named here: whatever a
-//! job may say besides, today or later, is left out.
+//! Jobs without their secrets, for callers that may follow events but not read jobs. Only the fields that are named here are kept:
+//! any other, also a future one, is left out.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! How a job's groups are scaled.
+//! The scaling status of a job's groups.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How the cluster places, to and from what clients know.
+//! The scheduler's configuration, in both directions.
 
 use berth_api::http::{PoolScheduling, PreemptionConfig, SchedulerConfiguration};
 use berth_model::scheduling::{Algorithm, LOST_NODES_MAX_PERCENT, PoolConfig, Preemption, SchedulerConfig};

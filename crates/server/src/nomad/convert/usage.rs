@@ -1,4 +1,4 @@
-//! What agents measured, as Nomad's clients know it.
+//! Resource usage, in Nomad's form.
 
 use berth_api::{
     agent::{AllocUsage, CpuUsage, DiskUsage, MemoryUsage, NodeUsage, TaskUsage},

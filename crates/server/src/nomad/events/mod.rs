@@ -1,4 +1,4 @@
-//! The event stream: what changed, as it changes, one JSON object a line.
+//! The event stream: what change, as it changes, one JSON object a line.
 
 mod filter;
 mod line_cache;
@@ -50,7 +50,7 @@ pub(super) async fn read(call: Call, lines: Arc<LineCache>) -> Reply {
             Ok(events) => follower.follow(events).await?,
             Err(error) => error,
         };
-        follower.writer.line(&ended(&error)).await
+        follower.writer.line(&error_line(&error)).await
     })
 }
 
@@ -87,14 +87,14 @@ impl Follower {
                 Err(Closed) => break,
             }
         }
-        let mut left = if self.writer.is_stopping() { events.waiting() } else { 0 };
-        while left > 0 {
+        let mut remaining = if self.writer.is_stopping() { events.waiting() } else { 0 };
+        while remaining > 0 {
             match events.try_next() {
                 Ok(Some(first)) => self.catch_up(first, &mut events).await?,
                 Ok(None) => break,
                 Err(error) => return Ok(error),
             }
-            left = events.waiting().min(left - 1);
+            remaining = events.waiting().min(remaining - 1);
         }
         Err(Closed)
     }
@@ -116,39 +116,42 @@ impl Follower {
         Ok(())
     }
 
-    /// Sends what is wanted of a batch.
+    /// Sends the changes of a batch that pass the filter.
     async fn send(&self, batch: &CallerBatch, latest: &LatestObserved) -> Result<(), Closed> {
         let is_one_line = batch.len() <= LINE_EVENTS_MAX;
-        if !is_one_line || batch.changes().any(|changed| is_overtaken(batch, changed, latest)) {
+        if !is_one_line || batch.changes().any(|change| is_overtaken(batch, change, latest)) {
             return self.write(batch, latest).await;
         }
         let line = self.lines.find(&self.filter, batch.index()).unwrap_or_else(|| {
-            let wanted = wanted(batch, latest, &self.filter);
-            let line =
-                if wanted.is_empty() { Bytes::new() } else { self.writer.text(&frame(batch, wanted, false)) };
+            let matches = matching(batch, latest, &self.filter);
+            let line = if matches.is_empty() {
+                Bytes::new()
+            } else {
+                self.writer.text(&frame(batch, matches, false))
+            };
             self.lines.insert(&self.filter, batch.index(), &line);
             line
         });
         if line.is_empty() { Ok(()) } else { self.writer.send(line).await }
     }
 
-    /// Writes what is wanted of a batch for this follower alone, a line at a time: a batch may hold thousands of changes.
+    /// Encodes the changes of a batch for this follower alone, one line at a time: a batch may have thousands of changes.
     async fn write(&self, batch: &CallerBatch, latest: &LatestObserved) -> Result<(), Closed> {
-        let mut wanted = wanted(batch, latest, &self.filter).into_iter().peekable();
-        while wanted.peek().is_some() {
-            let line = wanted.by_ref().take(LINE_EVENTS_MAX).collect();
-            self.writer.line(&frame(batch, line, wanted.peek().is_some())).await?;
+        let mut matches = matching(batch, latest, &self.filter).into_iter().peekable();
+        while matches.peek().is_some() {
+            let line = matches.by_ref().take(LINE_EVENTS_MAX).collect();
+            self.writer.line(&frame(batch, line, matches.peek().is_some())).await?;
         }
         Ok(())
     }
 }
 
-/// Where allocations were observed last.
+/// The index of the latest observation of each allocation.
 type LatestObserved = HashMap<AllocId, Index>;
 
 fn latest_observed(batches: &[CallerBatch]) -> LatestObserved {
     let observed = batches.iter().flat_map(|batch| {
-        let ids = batch.changes().filter_map(|changed| match changed.change {
+        let ids = batch.changes().filter_map(|change| match change.change {
             Change::Observed(_, id) => Some(*id),
             Change::Logged(_) => None,
         });
@@ -158,21 +161,21 @@ fn latest_observed(batches: &[CallerBatch]) -> LatestObserved {
 }
 
 /// Whether a later batch reports more than this change does.
-fn is_overtaken(batch: &CallerBatch, changed: CallerChange<'_>, latest: &LatestObserved) -> bool {
-    match changed.change {
+fn is_overtaken(batch: &CallerBatch, change: CallerChange<'_>, latest: &LatestObserved) -> bool {
+    match change.change {
         Change::Observed(_, id) => latest.get(id).is_some_and(|index| *index > batch.index()),
         Change::Logged(_) => false,
     }
 }
 
-/// What a follower wants of a batch.
-fn wanted<'b>(
+/// The changes of a batch that pass a follower's filter.
+fn matching<'b>(
     batch: &'b CallerBatch,
     latest: &LatestObserved,
     filter: &EventFilter,
 ) -> Vec<MatchedChange<'b>> {
-    let changes = batch.changes().filter(|changed| !is_overtaken(batch, *changed, latest));
-    let subjects = changes.filter_map(|changed| Some((convert::subject(changed)?, changed)));
+    let changes = batch.changes().filter(|change| !is_overtaken(batch, *change, latest));
+    let subjects = changes.filter_map(|change| Some((convert::subject(change)?, change)));
     subjects.filter(|(subject, _)| filter.passes(subject)).collect()
 }
 
@@ -181,17 +184,17 @@ type MatchedChange<'b> = (Subject<'b>, CallerChange<'b>);
 /// One line, and whether more of the same batch follow.
 fn frame<'b>(
     batch: &'b CallerBatch,
-    wanted: Vec<MatchedChange<'b>>,
+    matches: Vec<MatchedChange<'b>>,
     more: bool,
 ) -> EventFrame<Option<Payload<'b>>, Text<'b>> {
-    let events = wanted.into_iter().map(|(subject, changed)| event(batch, subject, changed)).collect();
+    let events = matches.into_iter().map(|(subject, change)| event(batch, subject, change)).collect();
     EventFrame { index: batch.index().0, events, more, error: String::new(), resume_index: 0 }
 }
 
 fn event<'b>(
     batch: &'b CallerBatch,
     subject: Subject<'b>,
-    changed: CallerChange<'b>,
+    change: CallerChange<'b>,
 ) -> Event<Option<Payload<'b>>, Text<'b>> {
     Event {
         topic: subject.topic.into(),
@@ -201,12 +204,12 @@ fn event<'b>(
         filter_keys: subject.filter_keys,
         index: batch.index().0,
         observed: subject.observed,
-        payload: convert::payload(changed),
+        payload: convert::payload(change),
     }
 }
 
 /// The last line of a stream that cannot go on.
-fn ended(error: &SubscriptionError) -> EventFrame {
+fn error_line(error: &SubscriptionError) -> EventFrame {
     let SubscriptionError::TooOld { resume, .. } = error;
     EventFrame { error: error.to_string(), resume_index: resume.0, ..EventFrame::default() }
 }

@@ -24,18 +24,24 @@ pub(in crate::nomad) async fn explain(call: Call) -> Reply {
     };
     let node = call.query.text("node").map(parse).transpose()?;
     let view = call.view();
-    let explained = call.api.slow.run_for_client(move |left| {
+    let explanation = call.api.slow.run_for_client(move |client_has_left| {
         let Some(store) = view.to_plan(&key) else { return Ok(None) };
         // Of a node that the caller does not see nothing is said that distinguishes it from one that is not there.
-        let seen = node.filter(|id| view.node(*id).is_some());
+        let visible_node = node.filter(|id| view.node(*id).is_some());
         let now = clock::now().max(store.at());
-        let mut explained = berth_scheduler::explain::explain(store, &key, seen, now, &Budget::until(left))?;
-        if node != seen {
+        let mut explained = berth_scheduler::explain::explain(
+            store,
+            &key,
+            visible_node,
+            now,
+            &Budget::until(client_has_left),
+        )?;
+        if node != visible_node {
             let groups = explained.iter_mut().flat_map(|explained| &mut explained.groups);
             groups.for_each(|group| group.here = Some(vec![NO_SUCH_NODE.to_owned()]));
         }
         Ok(explained
             .map(|explained| convert::explanation(&view, &key, explained, FairPosition::of(store, &key))))
     });
-    reply::json(&call.query, &explained.await?.ok_or_else(not_found)?)
+    reply::json(&call.query, &explanation.await?.ok_or_else(not_found)?)
 }

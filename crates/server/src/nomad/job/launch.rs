@@ -1,4 +1,4 @@
-//! Jobs that make jobs: `PUT /v1/job/:id/dispatch` and `PUT /v1/job/:id/periodic/force`.
+//! Launches of jobs from other jobs: `PUT /v1/job/:id/dispatch` and `PUT /v1/job/:id/periodic/force`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,7 +27,7 @@ use crate::{
 const PAYLOAD_BYTES_MAX: usize = 16 << 10;
 /// Characters of the caller's own in the id of a dispatch.
 const ID_PREFIX_CHARS_MAX: usize = 64;
-/// Whoever dispatches twice with one of these gets one run.
+/// The parameter with a token: two dispatches with the same one make one run.
 const TOKEN_PARAMETER: &str = "idempotency_token";
 const TOKEN_BYTES_MAX: usize = 256;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -44,17 +44,17 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
     };
     let token = call.query.text(TOKEN_PARAMETER).filter(|token| !token.is_empty());
     token.map_or(Ok(()), check_token)?;
-    if let Some(known) = token.and_then(|token| dispatched_with(&view, &key, token)) {
-        return reply::json(&call.query, &dispatched_before(known));
+    if let Some(run) = token.and_then(|token| dispatched_with(&view, &key, token)) {
+        return reply::json(&call.query, &dispatched_before(run));
     }
     let payload = payload(rules, request.payload.as_deref())?;
-    let given = request.meta.unwrap_or_default();
-    check_meta(rules, &given)?;
-    // What need not be given is there all the same: a task that refers to it finds nothing, and not an unknown name.
+    let request_meta = request.meta.unwrap_or_default();
+    check_meta(rules, &request_meta)?;
+    // Optional keys that the request leaves out are set to an empty text, so that a task that refers to one does not fail.
     let mut meta: BTreeMap<_, _> =
         rules.meta_optional.iter().map(|name| (name.clone(), String::new())).collect();
     meta.extend(parent.meta.clone());
-    meta.extend(given);
+    meta.extend(request_meta);
     let eval = call.mint_eval();
     let (first, mut other) = names(&key, &request.id_prefix_template, token, eval)?;
     let mut child = Job { meta, payload, dispatched: true, ..parent.child(&first) };
@@ -68,12 +68,12 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
             Err(refusal) => refusal,
         };
         // Somebody else came first with the same token, or by chance with the same digits in the same second.
-        let is_taken = matches!(refusal, Refusal::JobChanged { .. });
+        let id_exists = matches!(refusal, Refusal::JobChanged { .. });
         let view = call.view();
-        if let Some(known) = token.and_then(|token| dispatched_with(&view, &key, token)) {
-            return reply::json(&call.query, &dispatched_before(known));
+        if let Some(run) = token.and_then(|token| dispatched_with(&view, &key, token)) {
+            return reply::json(&call.query, &dispatched_before(run));
         }
-        match other.take().filter(|_| is_taken) {
+        match other.take().filter(|_| id_exists) {
             Some(name) => child = Arc::new(renamed(&child, name)),
             None => return Err(refusal.into()),
         }
@@ -93,14 +93,14 @@ fn renamed(run: &Job, name: String) -> Job {
     Job { key: JobKey::new(&run.key.namespace, &name), name, ..run.clone() }
 }
 
-/// The run of a job that was dispatched with this token: whoever tries again gets no second one.
+/// The run of a job that was dispatched with this token, which a repeated request is answered with.
 fn dispatched_with<'v>(view: &'v CallerView, parent: &JobKey, token: &str) -> Option<&'v JobRow> {
     view.job(parent)?;
     view.dispatched_with(parent, token)
 }
 
-fn dispatched_before(known: &JobRow) -> JobDispatched {
-    let (id, at) = (known.key.id.to_string(), known.create_index.0);
+fn dispatched_before(run: &JobRow) -> JobDispatched {
+    let (id, at) = (run.key.id.to_string(), run.create_index.0);
     JobDispatched { dispatched_job_id: id, job_create_index: at, index: at, ..JobDispatched::default() }
 }
 
@@ -150,23 +150,23 @@ fn payload(rules: &Parameterized, encoded: Option<&str>) -> Result<Vec<u8>, Fail
     }
 }
 
-fn check_meta(rules: &Parameterized, given: &BTreeMap<String, String>) -> Result<(), Failure> {
+fn check_meta(rules: &Parameterized, meta: &BTreeMap<String, String>) -> Result<(), Failure> {
     let missing: Vec<&str> =
-        rules.meta_required.iter().filter(|name| !given.contains_key(*name)).map(String::as_str).collect();
+        rules.meta_required.iter().filter(|name| !meta.contains_key(*name)).map(String::as_str).collect();
     if !missing.is_empty() {
         return Err(Failure::bad_request(format!(
             "Meta lacks what the job requires: {}",
             missing.join(", ")
         )));
     }
-    let mut known = rules.meta_required.iter().chain(&rules.meta_optional);
-    let unknown = given.keys().find(|name| !known.clone().any(|known| known == *name));
+    let mut declared = rules.meta_required.iter().chain(&rules.meta_optional);
+    let unknown = meta.keys().find(|name| !declared.clone().any(|declared| declared == *name));
     match unknown {
         None => Ok(()),
         Some(unknown) => {
             let cut: String = unknown.chars().take(64).collect();
-            let known: Vec<&str> = known.by_ref().map(String::as_str).collect();
-            Err(Failure::bad_request(format!("Meta: the job takes no `{cut}`, only {}", known.join(", "))))
+            let declared: Vec<&str> = declared.by_ref().map(String::as_str).collect();
+            Err(Failure::bad_request(format!("Meta: the job takes no `{cut}`, only {}", declared.join(", "))))
         }
     }
 }

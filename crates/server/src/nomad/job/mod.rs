@@ -36,11 +36,11 @@ fn not_found() -> Failure {
 }
 
 /// Refuses a body that names another job than the path; one that names none is about that of the path.
-fn check_is(key: &JobKey, named: &str) -> Result<(), Failure> {
-    if named.is_empty() || named == &*key.id {
+fn check_is(key: &JobKey, id_in_body: &str) -> Result<(), Failure> {
+    if id_in_body.is_empty() || id_in_body == &*key.id {
         return Ok(());
     }
-    let cut: String = named.chars().take(64).collect();
+    let cut: String = id_in_body.chars().take(64).collect();
     Err(Failure::bad_request(format!("the body is about job `{cut}`, the path about `{}`", key.id)))
 }
 

@@ -1,5 +1,5 @@
-//! `PUT /v1/job/:id/plan`: what registering a job would do. The planner runs on the latest state with the job registered
-//! in it; nothing of that is kept.
+//! `PUT /v1/job/:id/plan`: what registering a job would do. The planner runs on the latest state with the job registered in it, and
+//! the result is discarded.
 
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -44,8 +44,9 @@ pub(in crate::nomad) async fn plan(mut call: Call) -> Reply {
     let view = call.view();
     let warnings = jobs::warnings(&view, &job, &read);
     let seed = call.mint_id();
-    let dry_run =
-        move |left: &AtomicBool| dry_run(&view, Arc::new(job), with_diff, seed, &Budget::until(left));
+    let dry_run = move |client_has_left: &AtomicBool| {
+        dry_run(&view, Arc::new(job), with_diff, seed, &Budget::until(client_has_left))
+    };
     let mut planned = call.api.slow.run_for_client(dry_run).await?;
     let overridden = if policy_override { jobs::POLICY_OVERRIDE } else { "" };
     let warnings = [overridden.to_owned(), warnings, planned.warnings];
@@ -134,13 +135,14 @@ mod tests {
 
     #[test]
     fn a_system_job_that_no_node_can_run_is_warned_of() {
-        let (world, left) = (world(), AtomicBool::new(false));
+        let (world, client_has_left) = (world(), AtomicBool::new(false));
         let mut job = Job { job_type: JobType::System, ..small_job("new") };
         let mut planned = |driver: &str, datacenters: &[&str]| {
             job.groups[0].tasks[0].driver = driver.into();
             job.datacenters = datacenters.iter().map(|&name| name.into()).collect();
-            let planned = dry_run(&view(&world), Arc::new(job.clone()), false, 7, &Budget::until(&left));
-            planned.expect("nobody has left").warnings
+            let planned =
+                dry_run(&view(&world), Arc::new(job.clone()), false, 7, &Budget::until(&client_has_left));
+            planned.expect("the client waits").warnings
         };
         expect_test::expect![[""]].assert_eq(&planned("raw_exec", &["*"]));
         expect_test::expect![[
@@ -154,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_is_a_part_says_so() {
-        let (world, left) = (world(), AtomicBool::new(false));
+    fn a_partial_plan_has_a_warning() {
+        let (world, client_has_left) = (world(), AtomicBool::new(false));
         let mut job = small_job("new");
         job.groups[0].tasks[0].driver = "raw_exec".into();
         job.groups[0].count = 3;
-        let budget = Budget { placements: 2, ..Budget::until(&left) };
-        let planned = dry_run(&view(&world), Arc::new(job), false, 7, &budget).expect("nobody has left");
+        let budget = Budget { placements: 2, ..Budget::until(&client_has_left) };
+        let planned = dry_run(&view(&world), Arc::new(job), false, 7, &budget).expect("the client waits");
         expect_test::expect![
             "this shows the first 2 allocations only: the job is so large that it is placed in several steps"
         ]
@@ -169,13 +171,13 @@ mod tests {
 
     #[test]
     fn a_dry_run_ends_when_nobody_waits_for_it() {
-        let (world, left) = (world(), AtomicBool::new(false));
+        let (world, client_has_left) = (world(), AtomicBool::new(false));
         let mut job = small_job("new");
         job.groups[0].tasks[0].driver = "raw_exec".into();
         let job = Arc::new(job);
-        let run = || dry_run(&view(&world), job.clone(), false, 7, &Budget::until(&left));
+        let run = || dry_run(&view(&world), job.clone(), false, 7, &Budget::until(&client_has_left));
         assert_eq!(run().map(|planned| planned.placements.len()), Ok(1));
-        left.store(true, Ordering::Relaxed);
+        client_has_left.store(true, Ordering::Relaxed);
         assert_eq!(run(), Err(Cancelled));
     }
 }

@@ -1,4 +1,4 @@
-//! How many allocations a job's groups want: reading it, changing it.
+//! The counts of a job's groups: reading and changing them.
 
 use berth_api::http::{JobRegistered, JobScale};
 use berth_model::{

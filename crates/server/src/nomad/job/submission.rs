@@ -1,4 +1,4 @@
-//! `GET /v1/job/:id/submission`: what a version of a job was made of.
+//! `GET /v1/job/:id/submission`: the source of a version of a job.
 
 use berth_api::http::{JobSubmission, JobSubmissionRead};
 use berth_model::{job::Submission, store::JobVersion};

@@ -1,4 +1,4 @@
-//! Versions of a job: listing them with their differences, their tags, and which have proved themselves.
+//! Versions of a job: listing them with their differences, tagging them, and marking them stable.
 
 use berth_api::http::{JobDiff, JobStability, JobTag, JobVersionChanged, JobVersions};
 use berth_model::{
@@ -42,8 +42,8 @@ pub(in crate::nomad) async fn versions(call: Call) -> Reply {
         if base.is_none() {
             items.end_with(b"],\"Diffs\":null}");
         }
-        let written = VersionCounts { versions: 0, diffs: 0 };
-        array::written(&call, items, Versions { view, job: key.clone(), base, written }).await
+        let progress = VersionCounts { versions: 0, diffs: 0 };
+        array::write_items(&call, items, Versions { view, job: key.clone(), base, progress }).await
     };
     block::answer(&call, &watch, |view| index(view, &key), render).await
 }
@@ -66,13 +66,13 @@ fn base(call: &Call) -> Result<Option<DiffBase>, Failure> {
 impl DiffBase {
     /// The number of the version that all are compared with; none for the one before each.
     fn find(&self, row: &JobRow) -> Result<Option<u64>, Failure> {
-        let found = match self {
+        let version = match self {
             Self::Before => return Ok(None),
             Self::Tag(tag) => row.tagged(tag),
             Self::Version(version) => row.version(*version),
         };
-        let missing = || Failure::not_found("the version to compare with is not kept");
-        found.map(|version| Some(version.version)).ok_or_else(missing)
+        let not_found = || Failure::not_found("the version to compare with is not kept");
+        version.map(|version| Some(version.version)).ok_or_else(not_found)
     }
 }
 
@@ -82,7 +82,7 @@ struct Versions {
     job: JobKey,
     /// What versions are compared with: a version, or else the one before each.
     base: Option<Option<u64>>,
-    written: VersionCounts,
+    progress: VersionCounts,
 }
 
 /// Versions and diffs written so far.
@@ -116,7 +116,7 @@ impl Versions {
 
     /// Writes the next version.
     fn write(&self, items: &mut ArrayItems) -> Result<VersionCounts, Failure> {
-        let (row, VersionCounts { versions, diffs }) = (self.row()?, &self.written);
+        let (row, VersionCounts { versions, diffs }) = (self.row()?, &self.progress);
         if let Some(version) = row.versions.get(*versions) {
             items.add(&convert::job(&self.view, row, version));
             if versions + 1 == row.versions.len() && self.base.is_some() {
@@ -131,19 +131,19 @@ impl Versions {
 
 impl RowSource for Versions {
     fn next(&mut self, rows_max: usize, items: &mut ArrayItems) -> Result<(), Failure> {
-        let begun = items.bytes();
+        let bytes_before = items.bytes();
         for _ in 0..rows_max {
-            if self.is_done() || items.bytes() - begun >= PIECE_BYTES_MAX {
+            if self.is_done() || items.bytes() - bytes_before >= PIECE_BYTES_MAX {
                 break;
             }
-            self.written = self.write(items)?;
+            self.progress = self.write(items)?;
         }
         Ok(())
     }
 
     fn is_done(&self) -> bool {
         let is_done = |row: &JobRow| {
-            let VersionCounts { versions, diffs } = &self.written;
+            let VersionCounts { versions, diffs } = &self.progress;
             *versions >= row.versions.len() && *diffs >= self.diffs_len(row)
         };
         self.row().map_or(true, is_done)

@@ -1,4 +1,4 @@
-//! `GET /v1/jobs`: all jobs, or those whose ids begin alike.
+//! `GET /v1/jobs`: all jobs, or those with a prefix.
 
 use std::ops::Bound;
 
@@ -20,14 +20,14 @@ use crate::{
 ///
 /// Counts alone wake no reader of the whole list, or it would wake with every allocation of the cluster.
 pub(in crate::nomad) async fn list(call: Call) -> Reply {
-    let named = Jobs::of(call.namespace(), call.query.text("prefix").unwrap_or_default());
-    list_as(&call, Jobs { meta: call.query.flag("meta", false)?, ..named }).await
+    let jobs = Jobs::of(call.namespace(), call.query.text("prefix").unwrap_or_default());
+    list_as(&call, Jobs { meta: call.query.flag("meta", false)?, ..jobs }).await
 }
 
 /// The jobs that use the node pool that the path names.
 pub(in crate::nomad) async fn of_pool(call: Call) -> Reply {
-    let named = Jobs::of(call.namespace(), "");
-    list_as(&call, Jobs { pool: Some(call.param("name").to_owned()), ..named }).await
+    let jobs = Jobs::of(call.namespace(), "");
+    list_as(&call, Jobs { pool: Some(call.param("name").to_owned()), ..jobs }).await
 }
 
 async fn list_as(call: &Call, listing: Jobs) -> Reply {

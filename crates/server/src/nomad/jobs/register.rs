@@ -1,4 +1,4 @@
-//! `PUT /v1/jobs`: registering a job, and what all requests that carry a job have in common.
+//! `PUT /v1/jobs`: registering a job, and what all requests with a job in their body share.
 
 use std::sync::Arc;
 

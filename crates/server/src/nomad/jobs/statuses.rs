@@ -1,4 +1,4 @@
-//! `/v1/jobs/statuses`: the status of jobs, by their last change, which is how dashboards show them.
+//! `/v1/jobs/statuses`: the status of jobs in the order of their last change, for dashboards.
 
 use std::{
     collections::BTreeSet,
@@ -46,11 +46,11 @@ pub(in crate::nomad) async fn statuses_of(mut call: Call) -> Reply {
 /// woken by theirs.
 async fn answer(call: &Call, request: JobStatusesRequest) -> Reply {
     let prefix = call.query.text("prefix").unwrap_or_default();
-    let named = match request.jobs.filter(|jobs| !jobs.is_empty()) {
+    let job_keys = match request.jobs.filter(|jobs| !jobs.is_empty()) {
         Some(jobs) => Some(Arc::new(keys_of(jobs)?)),
         None => None,
     };
-    let each = || named.iter().flat_map(|named| named.iter());
+    let each = || job_keys.iter().flat_map(|keys| keys.iter());
     let mut keys = vec![WatchKey::Jobs];
     keys.extend(each().cloned().map(WatchKey::JobAllocs));
     let index = |view: &CallerView| {
@@ -60,7 +60,7 @@ async fn answer(call: &Call, request: JobStatusesRequest) -> Reply {
     };
     let listing = Statuses {
         jobs: Jobs::of(call.namespace(), prefix),
-        named: named.clone(),
+        keys: job_keys.clone(),
         include_children: request.include_children,
         order: OnceLock::new(),
     };
@@ -89,8 +89,8 @@ fn keys_of(jobs: Vec<JobName>) -> Result<BTreeSet<JobKey>, Failure> {
 #[derive(Clone)]
 struct Statuses {
     jobs: Jobs,
-    /// None for all.
-    named: Option<Arc<BTreeSet<JobKey>>>,
+    /// The requested jobs; none for all.
+    keys: Option<Arc<BTreeSet<JobKey>>>,
     include_children: bool,
     /// Where each of them is, by its last change: made once for an answer.
     order: OnceLock<Vec<StatusKey>>,
@@ -102,8 +102,8 @@ type StatusKey = Age<Key>;
 impl Statuses {
     fn ordered(&self, view: &CallerView) -> &[StatusKey] {
         self.order.get_or_init(|| {
-            let mut order: Vec<_> = match &self.named {
-                Some(named) => named.iter().filter_map(|key| view.job(key)).map(place).collect(),
+            let mut order: Vec<_> = match &self.keys {
+                Some(keys) => keys.iter().filter_map(|key| view.job(key)).map(place).collect(),
                 None => self.jobs.all(view).map(place).collect(),
             };
             order.sort_unstable();
@@ -142,7 +142,7 @@ impl Listing for Statuses {
     }
 
     fn has(&self, row: &&JobRow) -> bool {
-        self.named.is_some() || self.include_children || row.job().parent_id.is_empty()
+        self.keys.is_some() || self.include_children || row.job().parent_id.is_empty()
     }
 
     fn whole(&self, view: &CallerView, row: &&JobRow) -> Value {

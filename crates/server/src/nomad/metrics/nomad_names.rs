@@ -1,5 +1,5 @@
-//! What is measured, under the names that dashboards made for Nomad read. One visible list: a name stands here when what Berth
-//! measures is what Nomad measures under it, and nowhere else.
+//! Metrics under the names that dashboards for Nomad read. One visible list: a name is in it only if Berth measures what Nomad
+//! measures under that name.
 
 use crate::{
     access::CallerView,

@@ -1,4 +1,4 @@
-//! `PUT /v1/search/fuzzy`: what has a text anywhere in its name.
+//! `PUT /v1/search/fuzzy`: objects whose names contain a text.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,8 +34,9 @@ pub(in crate::nomad) async fn fuzzy(mut call: Call) -> Reply {
     }
     let (text, namespace) = (search.text.to_lowercase(), call.namespace().to_owned());
     let view = call.view();
-    let found = call.api.heavy.run_for_client(move |left| {
-        let mut hits = Hits { text, contexts, found: BTreeMap::new(), names_left: NAMES_MAX, left };
+    let found = call.api.heavy.run_for_client(move |client_has_left| {
+        let mut hits =
+            Hits { text, contexts, found: BTreeMap::new(), names_left: NAMES_MAX, client_has_left };
         match hits.search(&view, &namespace) {
             Ok(()) | Err(SearchEnd::Spent) => Ok(hits.best()),
             Err(SearchEnd::Left) => Err(Cancelled),
@@ -63,8 +64,7 @@ struct Hits<'c> {
     found: BTreeMap<&'static str, BTreeSet<Hit>>,
     /// Names that may still be looked at.
     names_left: usize,
-    /// Whether the client has left.
-    left: &'c AtomicBool,
+    client_has_left: &'c AtomicBool,
 }
 
 impl Hits<'_> {
@@ -119,7 +119,7 @@ impl Hits<'_> {
         is_seen: impl FnOnce() -> bool,
         scope: impl FnOnce() -> Vec<String>,
     ) -> Result<(), SearchEnd> {
-        if self.left.load(Ordering::Relaxed) {
+        if self.client_has_left.load(Ordering::Relaxed) {
             return Err(SearchEnd::Left);
         }
         self.names_left = self.names_left.checked_sub(1).ok_or(SearchEnd::Spent)?;
@@ -162,9 +162,15 @@ mod tests {
 
     fn searched(names_left: usize, has_left: bool) -> Result<FuzzySearchResult, Cancelled> {
         let view = world().seen_with(Capability::ReadJob);
-        let left = AtomicBool::new(has_left);
+        let client_has_left = AtomicBool::new(has_left);
         let contexts = vec!["jobs", "nodes"];
-        let mut hits = Hits { text: "n".into(), contexts, found: BTreeMap::new(), names_left, left: &left };
+        let mut hits = Hits {
+            text: "n".into(),
+            contexts,
+            found: BTreeMap::new(),
+            names_left,
+            client_has_left: &client_has_left,
+        };
         match hits.search(&view, "*") {
             Ok(()) | Err(SearchEnd::Spent) => Ok(hits.best()),
             Err(SearchEnd::Left) => Err(Cancelled),
@@ -172,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_looks_at_so_many_names_and_tells_that_it_is_cut() {
+    fn a_search_is_bounded_and_reports_truncation() {
         let whole = searched(NAMES_MAX, false).expect("the client waits");
         assert_eq!((whole.matches["nodes"].len(), whole.truncations["nodes"]), (2, false));
         let cut = searched(4, false).expect("the client waits");

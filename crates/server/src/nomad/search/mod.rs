@@ -1,4 +1,4 @@
-//! Search, as completion and command palettes use it.
+//! Search, for completion and command palettes.
 
 mod fuzzy;
 mod prefix;

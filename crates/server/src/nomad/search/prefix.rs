@@ -1,4 +1,4 @@
-//! `PUT /v1/search`: what begins with a text.
+//! `PUT /v1/search`: objects whose ids begin with a text.
 
 use std::sync::atomic::AtomicBool;
 
@@ -38,7 +38,9 @@ pub(in crate::nomad) async fn prefix(mut call: Call) -> Reply {
     let contexts = contexts_of(&search.context, CONTEXTS, call.access())?;
     let namespace = call.namespace().to_owned();
     let view = call.view();
-    let find = move |left: &AtomicBool| found(&view, &contexts, &namespace, &search.prefix, left);
+    let find = move |client_has_left: &AtomicBool| {
+        found(&view, &contexts, &namespace, &search.prefix, client_has_left)
+    };
     let found = call.api.heavy.run_for_client(find).await?;
     let mut response = reply::json(&call.query, &found)?;
     let view = call.view();
@@ -51,13 +53,13 @@ fn found(
     contexts: &[&str],
     namespace: &str,
     prefix: &str,
-    left: &AtomicBool,
+    client_has_left: &AtomicBool,
 ) -> Result<SearchResult, Cancelled> {
     let mut found = SearchResult::default();
     for context in contexts {
-        unless_disconnected(left, ())?;
-        let mut matches = matches(view, context, (namespace, prefix), left);
-        unless_disconnected(left, ())?;
+        unless_disconnected(client_has_left, ())?;
+        let mut matches = matches(view, context, (namespace, prefix), client_has_left);
+        unless_disconnected(client_has_left, ())?;
         found.truncations.insert((*context).to_owned(), matches.len() > MATCHES_MAX);
         matches.truncate(MATCHES_MAX);
         found.matches.insert((*context).to_owned(), matches);
@@ -70,7 +72,7 @@ fn matches(
     view: &CallerView,
     context: &str,
     (namespace, prefix): (&str, &str),
-    left: &AtomicBool,
+    client_has_left: &AtomicBool,
 ) -> Vec<String> {
     // What is not the beginning of an id begins none.
     let ids = IdRange::parse(prefix);
@@ -106,7 +108,7 @@ fn matches(
         }
         "scaling_policy" => {
             let jobs = Jobs::of(namespace, "");
-            let policies = while_client_waits(left, jobs.all(view)).flat_map(|row| {
+            let policies = while_client_waits(client_has_left, jobs.all(view)).flat_map(|row| {
                 convert::scaled_groups(row).filter_map(move |group| convert::scaling_policy(row, group))
             });
             let ids = policies.map(|policy| policy.id).take(NAMES_MAX);
@@ -114,7 +116,8 @@ fn matches(
         }
         "vars" => {
             let found = variables::beginning_with(view, namespace, prefix);
-            let found = while_client_waits(left, found.take(NAMES_MAX)).filter_map(|maybe| maybe.listed());
+            let found =
+                while_client_waits(client_has_left, found.take(NAMES_MAX)).filter_map(|maybe| maybe.listed());
             found.map(|variable| variable.key.path.to_string()).take(limit).collect()
         }
         _ => {

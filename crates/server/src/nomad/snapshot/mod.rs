@@ -1,4 +1,4 @@
-//! The whole state as a file: taking it out, and putting one in its place.
+//! Saving the whole state to a file, and restoring it.
 
 mod receive;
 mod replace;

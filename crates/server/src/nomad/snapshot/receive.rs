@@ -1,4 +1,4 @@
-//! Reading a snapshot from a request, and checking it whole before anything is changed.
+//! Reads a snapshot from a request, and checks all of it before anything is changed.
 
 use std::{
     io::{self, Read},

@@ -1,4 +1,4 @@
-//! Putting a snapshot in the place of the state: through the log, in parts, so that every server does so alike.
+//! Restores a snapshot through the log, in parts, so that every server applies it alike.
 
 use std::{
     io::{self, Write},
@@ -69,7 +69,7 @@ pub(in crate::nomad) async fn restore(mut call: Call, restoring: Arc<Semaphore>)
         }
         Err(_) => (Vec::new(), 0),
     };
-    // Goes on when the client goes away: half a snapshot is none.
+    // On a task of its own, which continues when the client disconnects: a half-restored snapshot is of no use.
     let replaced = tokio::task::spawn_blocking(move || {
         let _turn = turn;
         replace(&proposer, &store, revives_tokens.then_some(true))
@@ -77,18 +77,18 @@ pub(in crate::nomad) async fn restore(mut call: Call, restoring: Arc<Semaphore>)
     let index = replaced.await.map_err(|_| Failure::bad_request("the snapshot cannot be restored"))??;
     tracing::warn!(%index, "the state was restored from a snapshot");
     if !returning.is_empty() {
-        let shown: Vec<String> =
+        let first: Vec<String> =
             returning.iter().take(RETURNING_SHOWN_MAX).map(ToString::to_string).collect();
-        let (tokens, accessors) = (returning.len(), shown.join(", "));
+        let (tokens, accessors) = (returning.len(), first.join(", "));
         tracing::warn!(
             tokens,
             accessors,
             "the snapshot brought back tokens that were not there before it: revoke again those that were revoked"
         );
     }
-    let shown = returning.iter().take(RETURNING_SHOWN_MAX).map(ToString::to_string).collect();
+    let first = returning.iter().take(RETURNING_SHOWN_MAX).map(ToString::to_string).collect();
     let restored = SnapshotRestored {
-        tokens_returned: shown,
+        tokens_returned: first,
         tokens_returned_count: returning.len() as u64,
         tokens_still_revoked: still_revoked as u64,
     };
@@ -102,8 +102,8 @@ fn replace(proposer: &Proposer, store: &Store, revives_tokens: Option<bool>) -> 
     let granted = store.granted().max(store.index());
     let last = Ok(Index::default());
     let mut parts = PartProposer { proposer, granted, revives_tokens, number: 0, bytes: Vec::new(), last };
-    let written = snapshot::write_records(store, &mut parts);
-    if let Err(error) = written {
+    let outcome = snapshot::write_records(store, &mut parts);
+    if let Err(error) = outcome {
         let why = parts.last.as_ref().err().cloned().unwrap_or_else(|| Failure::unwritten(&error));
         if why.text == OVERTAKEN {
             // The part that came out of its turn had them dropped, and there may be those of another by now.

@@ -1,4 +1,4 @@
-//! Taking the state out.
+//! Sends a snapshot of the state.
 
 use std::io::{self, Write};
 

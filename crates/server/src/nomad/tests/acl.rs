@@ -1,4 +1,4 @@
-//! Tokens at every route: the requests are made from the table of routes, so that none is forgotten.
+//! Tokens at every route. The requests are made from the table of routes, so that no route is left out.
 
 use std::sync::Arc;
 
@@ -249,7 +249,7 @@ async fn tokens_open_the_routes_that_their_policies_name_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_task_may_do_nothing_by_who_it_is_but_read_its_own_variables_until_a_policy_is_attached_to_it() {
+async fn a_task_without_policies_may_only_read_its_own_variables() {
     use Capability::*;
     let (engine, router) = guarded();
     let task = token_of(&engine, RUNNING, "server");
@@ -305,7 +305,7 @@ async fn rights_in_one_namespace_or_denied_ones_show_nothing_of_another() {
 }
 
 #[tokio::test]
-async fn who_shows_no_token_may_do_what_the_anonymous_policy_says() {
+async fn a_request_without_a_token_has_the_rights_of_the_anonymous_policy() {
     let (engine, router) = guarded();
     assert_eq!(status(&router, "GET", "/v1/jobs", "").await.0, 403);
     let policy = AclPolicy {
@@ -338,7 +338,7 @@ fn what_changes_something_takes_more_than_reading() {
 }
 
 #[tokio::test]
-async fn who_has_a_token_reads_the_policies_and_roles_of_that_and_no_others() {
+async fn a_token_reads_its_own_policies_and_roles_only() {
     let (engine, router) = guarded();
     let role = |number, name: &str, policy: &str| {
         let (id, name, none) = (AclRoleId(number), name.to_owned(), Index(0));
@@ -393,7 +393,7 @@ async fn who_has_a_token_reads_the_policies_and_roles_of_that_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_cut_off_tells_no_secrets_and_changes_no_servers_by_what_was_true_before() {
+async fn a_server_that_is_cut_off_reveals_no_secrets_and_changes_no_membership() {
     let (engine, router) = guarded();
     engine.is_cut_off.store(true, std::sync::atomic::Ordering::Relaxed);
     for (method, target, expected) in [
@@ -415,7 +415,7 @@ async fn a_server_that_is_cut_off_tells_no_secrets_and_changes_no_servers_by_wha
 }
 
 #[tokio::test]
-async fn who_waits_for_own_policies_is_not_told_another_ones() {
+async fn a_blocked_read_of_own_policies_is_not_answered_with_those_of_another_token() {
     let (engine, router) = guarded();
     // Both may do the same.
     for (number, name) in [(300, "first"), (301, "second")] {
@@ -543,7 +543,7 @@ async fn a_token_that_is_changed_may_be_said_to_last_as_long_as_it_does_and_no_l
 }
 
 #[tokio::test]
-async fn whoever_may_stop_a_job_may_not_purge_it() {
+async fn the_right_to_stop_a_job_does_not_include_a_purge() {
     let engine = tokens();
     for (number, name, word) in [(201, "stops", "deregister-job"), (202, "purges", "purge-job")] {
         let rules = format!("namespace \"default\" {{ capabilities = [\"{word}\"] }}");

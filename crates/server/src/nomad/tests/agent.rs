@@ -1,4 +1,4 @@
-//! The server itself, and its measurements.
+//! The server itself, and its metrics.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -12,7 +12,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn the_server_tells_who_it_is() {
+async fn the_server_reports_its_identity() {
     let world = world();
     check_get(&world, "/v1/agent/self", expect_file!["golden/agent_self.txt"]).await;
     check_get(&world, "/v1/agent/members", expect_file!["golden/agent_members.txt"]).await;
@@ -42,7 +42,7 @@ async fn a_server_with_one_node_names_it_as_its_own() {
 }
 
 #[tokio::test]
-async fn the_only_agent_is_well_when_its_node_is_ready_and_says_nothing_of_the_server() {
+async fn the_only_agent_is_healthy_when_its_node_is_ready() {
     let engine = Arc::new(FakeEngine::default());
     let health = async |query: &str| {
         let answer = get(&api(&engine), &format!("/v1/agent/health{query}")).await;
@@ -99,7 +99,7 @@ async fn a_server_without_a_state_is_not_well() {
 }
 
 #[tokio::test]
-async fn a_server_whose_disk_takes_nothing_more_says_so_though_others_take_writes() {
+async fn a_server_with_a_full_disk_is_unhealthy_although_others_accept_writes() {
     let world = world();
     world.disk_is_full.store(true, Ordering::Relaxed);
     let answer = get(&api(&world), "/healthz").await;
@@ -118,7 +118,7 @@ fn without_times(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn measurements_are_told_in_both_forms() {
+async fn metrics_are_served_in_both_formats() {
     let router = api(&world());
     get(&router, "/v1/jobs").await;
     get(&router, "/v1/job/nope").await;

@@ -1,4 +1,4 @@
-//! Allocations: what is logged and what is observed, as one.
+//! Allocations, combined from their logged and their observed state.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -138,7 +138,7 @@ async fn an_allocation_is_stopped() {
 }
 
 #[tokio::test]
-async fn unconfirmed_nodes_are_told() {
+async fn unconfirmed_nodes_are_counted_in_a_header() {
     let world = world();
     let mut view = crate::shared::View::clone(&world.view.load());
     view.recovery = Arc::new(NodeRecovery { unconfirmed: 2, held: 1, ..NodeRecovery::default() });
@@ -175,7 +175,7 @@ async fn what_was_read_while_a_server_was_cut_off_stays_old() {
 
 /// An answer that was made for another reader is told with what is true for this one.
 #[tokio::test]
-async fn what_was_unconfirmed_when_an_answer_was_made_is_not_told_with_it_later() {
+async fn a_cached_answer_has_the_current_number_of_unconfirmed_nodes() {
     let world = world();
     let mut headers = hyper::HeaderMap::new();
     let mut header = |nodes: u64| {

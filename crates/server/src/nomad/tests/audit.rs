@@ -1,4 +1,4 @@
-//! What requests leave in the audit log, what they never leave there, and what becomes of them while it cannot be written.
+//! The records of requests in the audit log, what they never contain, and requests while the log cannot be written.
 
 use std::{fs, io::Write, path::Path, process::Command, sync::Arc, task::Poll, time::Duration};
 
@@ -111,7 +111,7 @@ const JOB: &str = r#"{"Job":{"ID":"api","Name":"api","Namespace":"default","Type
     "Tasks":[{"Name":"t","Driver":"mock","Env":{"PASSWORD":"SECRET"}}]}]}}"#;
 
 #[tokio::test]
-async fn changes_what_tells_secrets_and_refusals_are_recorded_and_other_reads_where_they_are_asked_for() {
+async fn changes_secret_reads_and_refusals_are_recorded_and_other_reads_if_configured() {
     for all_reads in [false, true] {
         let recording = Recording::new(all_reads);
         let registered = recording.ask("PUT", "/v1/jobs", "writer", JOB).await;
@@ -146,7 +146,7 @@ async fn changes_what_tells_secrets_and_refusals_are_recorded_and_other_reads_wh
 }
 
 #[tokio::test]
-async fn who_reads_and_writes_a_variable_is_recorded_by_its_path_and_without_what_is_in_it() {
+async fn reads_and_writes_of_a_variable_are_recorded_with_its_path_and_without_its_items() {
     let engine = tokens();
     let of_task = token_of(&engine, RUNNING, "server");
     let recording = Recording::within(engine, tempfile::tempdir().expect("a directory"), false);
@@ -317,7 +317,7 @@ async fn whose_secret_a_one_time_token_gave_out_is_recorded() {
 }
 
 #[tokio::test]
-async fn who_may_read_nothing_but_his_own_policies_does_not_fill_the_log_with_that() {
+async fn reads_of_own_policies_do_not_fill_the_log() {
     let recording = Recording::new(false);
     assert_eq!(recording.ask("GET", "/v1/acl/policies", "reader", "").await.0, 200);
     assert_eq!(recording.ask("GET", "/v1/acl/roles", "reader", "").await.0, 200);
@@ -346,7 +346,7 @@ async fn a_first_token_that_was_made_is_not_asked_for_in_the_replicated_log_nor_
 }
 
 #[tokio::test]
-async fn who_asks_for_what_he_may_not_have_does_not_fill_the_log_nor_take_lines_from_others() {
+async fn refused_requests_do_not_fill_the_log_or_use_up_the_records_of_others() {
     let recording = Recording::new(false);
     let from = |address: [u8; 4]| {
         let mut request =
@@ -387,7 +387,7 @@ async fn refusals_for_which_there_is_no_room_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_the_disk_is_full_nothing_is_changed_and_what_tells_no_secrets_is_told() {
+async fn with_a_full_audit_disk_only_reads_without_secrets_are_answered() {
     let dir = tempfile::tempdir().expect("a directory");
     let mounted =
         Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(dir.path()).status();

@@ -1,4 +1,4 @@
-//! Reads that wait for a change.
+//! Blocking reads.
 
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ async fn a_thousand_readers_are_all_woken() {
 }
 
 #[tokio::test]
-async fn readers_that_are_woken_together_are_told_what_each_asked_for() {
+async fn readers_that_are_woken_together_each_get_their_own_answer() {
     let world = world();
     let router = api(&world);
     let start = |target: &'static str| {
@@ -138,7 +138,7 @@ async fn readers_that_are_woken_together_are_told_what_each_asked_for() {
 /// Clients of Nomad take 0 for a list in which nothing has ever been. One that waits is answered 1: with 0 it would ask again
 /// at once, and never wait.
 #[tokio::test]
-async fn where_nothing_has_ever_been_is_index_0_but_for_who_waits() {
+async fn the_index_of_what_never_existed_is_0_except_for_blocking_reads() {
     let router = api(&Arc::new(FakeEngine::default()));
     for path in ["/v1/jobs", "/v1/nodes", "/v1/allocations", "/v1/evaluations", "/v1/deployments"] {
         let plain = get(&router, path).await;
@@ -152,7 +152,7 @@ async fn where_nothing_has_ever_been_is_index_0_but_for_who_waits() {
 }
 
 #[tokio::test]
-async fn a_write_says_where_it_was_committed() {
+async fn a_write_returns_its_index() {
     let router = api(&world());
     let job = serde_json::json!({ "Job": berth_jobfile::to_json(&small_job("new")) }).to_string();
     let eligible = r#"{"Eligibility":"ineligible"}"#;

@@ -1,4 +1,4 @@
-//! Certificates at the HTTP port: whatever one says, tokens decide, and a bad one does not come in at all.
+//! Client certificates at the HTTP port: a valid one gives no rights, which only tokens do, and an invalid one is refused.
 
 use berth_api::http::{Client, Target};
 use berth_model::NodeId;

@@ -1,4 +1,4 @@
-//! Deployments over HTTP: listing, reading, and what operators say of them.
+//! Deployments over HTTP: listing, reading and changing them.
 
 use berth_model::{
     DeploymentId, EvalId, Index, JobKey,

@@ -1,4 +1,4 @@
-//! Limits of single requests: what is just within them is taken, one more is not.
+//! Limits of single requests: at the limit one is accepted, and refused beyond it.
 
 use std::sync::Arc;
 

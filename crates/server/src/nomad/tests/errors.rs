@@ -1,4 +1,4 @@
-//! Requests that make no sense are refused in words that say why.
+//! Invalid requests are refused with a message that says why.
 
 use std::fmt::Write;
 
@@ -229,7 +229,7 @@ async fn web_pages_of_others_can_change_nothing() {
 }
 
 #[tokio::test]
-async fn who_asks_for_json_reads_refusals_as_json() {
+async fn errors_are_json_for_clients_that_accept_it() {
     let router = api(&world());
     let asking = async |target: &str, accept: &str| {
         let mut request = request("GET", target, Body::empty());

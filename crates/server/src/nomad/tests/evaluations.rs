@@ -1,4 +1,4 @@
-//! Evaluations: their relatives, and why something could not be placed.
+//! Evaluations: related ones, and the reasons of failed placements.
 
 use berth_model::{Index, JobKey, NodeId, Timestamp, eval::Trigger};
 use expect_test::expect_file;
@@ -60,7 +60,7 @@ async fn what_an_evaluation_placed_is_listed() {
 }
 
 #[tokio::test]
-async fn how_an_evaluation_was_answered_is_told() {
+async fn the_plan_traces_of_an_evaluation_are_listed() {
     let world = world();
     let plan = |eval, planner, refused_nodes: Vec<NodeId>| PlanTrace {
         eval,

@@ -73,7 +73,7 @@ async fn check(query: &str, lines: usize, expected: Expect) {
 }
 
 #[tokio::test]
-async fn a_stream_tells_all_changes_in_order() {
+async fn a_stream_has_all_changes_in_order() {
     let mut stream = Stream::open(&world(), "index=1").await;
     expect![[r#"
         1: Node/NodeRegistration/11111111 Node/NodeRegistration/22222222
@@ -86,8 +86,7 @@ async fn a_stream_tells_all_changes_in_order() {
 }
 
 #[tokio::test]
-async fn a_stream_without_an_index_begins_with_what_is_kept_and_one_that_wants_none_of_it_with_the_next_change()
- {
+async fn a_stream_begins_with_kept_batches_or_with_the_next_change_on_request() {
     let world = world();
     for query in ["topic=Job", "topic=Job&index=0", "topic=Job&recent=true"] {
         let mut stream = Stream::open(&world, query).await;
@@ -115,7 +114,7 @@ async fn a_stream_without_an_index_begins_with_what_is_kept_and_one_that_wants_n
 }
 
 #[tokio::test]
-async fn followers_who_want_the_same_are_told_the_same() {
+async fn followers_with_equal_filters_share_lines() {
     let api = api(&world());
     let open = async |query: &str| {
         let response =
@@ -171,7 +170,7 @@ async fn filters_choose_topics_and_keys() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_behind_tells_the_latest_of_what_was_observed() {
+async fn a_stream_that_is_behind_has_only_the_latest_observation() {
     let world = world();
     for status in [ClientStatus::Pending, ClientStatus::Running, ClientStatus::Complete] {
         world.observe(observed(RUNNING, status));

@@ -1,4 +1,4 @@
-//! Commands within tasks over real connections, with clients that behave, and others.
+//! Commands within tasks over real connections, with well-behaved and other clients.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -146,7 +146,7 @@ async fn a_command_is_carried_both_ways_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_command_is_recorded_before_it_runs_and_its_end_says_what_became_of_it() {
+async fn a_command_is_recorded_before_it_runs_and_again_at_its_end() {
     let dir = tempfile::tempdir().expect("a directory");
     let (server, mut execs, log) = start_recorded(dir.path()).await;
     for ends in [true, false] {
@@ -204,7 +204,7 @@ async fn a_command_ends_when_its_client_goes() {
 }
 
 #[tokio::test]
-async fn why_a_command_breaks_off_is_told() {
+async fn a_failed_command_closes_with_the_reason() {
     let (server, mut execs) = start(Limits::default()).await;
     let mut socket = raw(&server, "").await;
     let exec = execs.recv().await.expect("it is started");
@@ -219,7 +219,7 @@ async fn why_a_command_breaks_off_is_told() {
 }
 
 #[tokio::test]
-async fn who_breaks_the_protocol_is_told_and_cut_off() {
+async fn a_client_that_breaks_the_protocol_is_disconnected_with_the_reason() {
     let (server, mut execs) = start(Limits::default()).await;
     let cases = [
         (Message::text("x".repeat(1 << 20)), CloseCode::Size, "a message has more than 65536 bytes"),
@@ -259,7 +259,7 @@ async fn a_thousand_messages_before_the_command_reads_wait_where_they_are() {
 }
 
 #[tokio::test]
-async fn who_never_reads_holds_the_command_up() {
+async fn a_client_that_does_not_read_blocks_the_command() {
     let (server, mut execs) = start(Limits::default()).await;
     let _socket = raw(&server, "").await;
     let exec = execs.recv().await.expect("it is started");

@@ -1,5 +1,5 @@
-//! Commands within tasks, what tasks print and their files, with every kind of token: nothing is asked of an agent for who may not, and
-//! what runs ends with what allowed it.
+//! Commands within tasks, and logs and files of tasks, with every kind of token: no agent is asked without the right to it, and a
+//! stream ends with that right.
 
 use std::{
     sync::{
@@ -90,7 +90,7 @@ fn handing_over(engine: &Arc<FakeEngine>) -> mpsc::Receiver<FakeExec> {
 }
 
 #[tokio::test]
-async fn a_command_is_asked_of_no_agent_for_who_may_not_run_it() {
+async fn without_the_right_to_run_a_command_no_agent_is_asked() {
     let engine = guarded();
     let mut execs = handing_over(&engine);
     let server = Server::with(engine.state().guarded(), Limits::default()).await;
@@ -123,7 +123,7 @@ async fn a_command_is_asked_of_no_agent_for_who_may_not_run_it() {
 }
 
 #[tokio::test]
-async fn what_a_task_prints_and_its_files_are_asked_of_no_agent_for_who_may_not_read_them() {
+async fn without_the_right_to_read_logs_and_files_no_agent_is_asked() {
     let engine = guarded();
     let router = governed(&engine, Acls::default());
     let task = token_of(&engine, RUNNING, "server");

@@ -1,4 +1,4 @@
-//! Agents that answer whatever a test has put in their mouths.
+//! Agents that give the answers that a test has set.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

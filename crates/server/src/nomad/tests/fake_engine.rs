@@ -1,4 +1,4 @@
-//! An engine that commits whatever it is given, at once.
+//! An engine that commits all proposals at once.
 
 use std::{
     collections::VecDeque,

@@ -19,7 +19,7 @@ fn piece(offset: u64, data: &'static str, event: &str) -> Result<ReadPiece, Agen
 }
 
 #[tokio::test]
-async fn directories_are_listed_and_files_looked_at() {
+async fn directories_are_listed_and_files_described() {
     let world = world();
     let dir = FileSpec { name: "local".into(), mode: 0o040_755, size: 4096, ..FileSpec::default() };
     let file = FileSpec {

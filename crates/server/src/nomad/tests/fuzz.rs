@@ -1,5 +1,5 @@
-//! Requests made of the description's own examples, with parts of them replaced, left out, repeated and damaged: each is answered, never
-//! by a failure of the server itself, and whoever is refused is told why.
+//! Requests made from the examples of the API's description, with parts replaced, left out, repeated and damaged: each is answered,
+//! never with an internal error, and each refusal has a reason.
 
 use std::{sync::LazyLock, time::Duration};
 

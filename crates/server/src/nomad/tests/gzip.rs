@@ -1,4 +1,4 @@
-//! Compressed answers.
+//! Compressed responses.
 
 use std::io::Read;
 

@@ -1,4 +1,4 @@
-//! Whoever follows the event stream knows of every job what a list says of it.
+//! A reader of the event stream knows the same status of every job as the list shows.
 
 use std::{collections::BTreeMap, sync::Arc};
 

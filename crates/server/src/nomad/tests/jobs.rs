@@ -1,4 +1,4 @@
-//! Jobs: what is read of them, and what changes them.
+//! Jobs: reading and changing them.
 
 use axum::body::Body;
 use berth_model::command::Command;
@@ -165,7 +165,7 @@ async fn keys_that_newer_clients_send_are_warned_of() {
 }
 
 #[tokio::test]
-async fn an_evaluation_has_the_priority_that_is_asked_for_and_else_that_of_its_job() {
+async fn an_evaluation_has_the_requested_priority_or_that_of_its_job() {
     let router = api(&world());
     let job = berth_jobfile::to_json(&small_job("new"));
     let priority = async |answer: Answer| {
@@ -262,7 +262,7 @@ async fn the_namespace_of_a_request_counts_for_more_than_the_jobs() {
 }
 
 #[tokio::test]
-async fn a_job_keeps_what_it_is_asked_to_keep() {
+async fn a_registration_preserves_counts_and_resources_on_request() {
     let world = world();
     let router = api(&world);
     let scaled = json!({ "Count": 7, "Target": { "Group": "g" } });
@@ -318,7 +318,7 @@ async fn a_driver_that_looks_misspelt_is_refused_unless_a_node_has_it() {
 }
 
 #[tokio::test]
-async fn a_busy_server_asks_to_try_again() {
+async fn a_busy_server_answers_with_retry_after() {
     let world = world();
     *world.failure.lock().expect("no test panics here") = Some(ProposeError::Busy(5000));
     let body = json!({ "Job": berth_jobfile::to_json(&small_job("web")) }).to_string();
@@ -483,7 +483,7 @@ async fn a_version_is_read_as_it_was_written_down() {
 }
 
 #[tokio::test]
-async fn what_a_registered_job_says_is_read_as_it_was_said() {
+async fn a_registered_job_is_read_back_unchanged() {
     let router = api(&world());
     let port = |label: &str, to: i32| json!({ "Label": label, "To": to, "Value": 0, "HostNetwork": "", "IgnoreCollision": false });
     let body = json!({ "Job": {

@@ -1,4 +1,4 @@
-//! Jobs that make jobs.
+//! Dispatched and periodic jobs.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -147,7 +147,7 @@ async fn a_periodic_job_is_run_now() {
 }
 
 #[tokio::test]
-async fn a_periodic_job_tells_when_it_is_due() {
+async fn a_periodic_job_has_its_next_launch() {
     let world = templates();
     let periodic = Periodic { specs: vec!["0 0 1 1 * 2090-2091".into()], ..Periodic::default() };
     let job = Job { periodic: Some(periodic.into()), ..small_job("yearly") };

@@ -1,4 +1,4 @@
-//! Every route that goes on for as long as its caller likes, with every kind of token, to the end of what that token may do.
+//! Every long-lived route, with every kind of token, until the token's rights end.
 
 use std::{
     sync::{Arc, atomic::Ordering::SeqCst},

@@ -1,4 +1,4 @@
-//! What strangers may send: over real connections, as that is where limits hold.
+//! Limits of untrusted clients, over real connections.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -86,7 +86,7 @@ fn put(target: &str, length: u64) -> String {
 }
 
 #[tokio::test]
-async fn a_body_that_says_that_it_is_huge_is_refused_before_it_comes() {
+async fn a_body_with_a_huge_content_length_is_refused_before_it_is_read() {
     let server = Server::start(Limits::default()).await;
     let answer = server.exchange(&put("/v1/jobs", 1 << 30)).await;
     expect![[r#"
@@ -216,7 +216,7 @@ async fn whoever_holds_all_connections_keeps_nobody_from_asking_how_the_server_i
 }
 
 #[tokio::test]
-async fn a_connection_without_any_room_is_told() {
+async fn a_connection_without_a_slot_gets_an_answer() {
     let none = Limits { connections_max: 0, reserved_connections_max: 0, ..Limits::default() };
     let server = Server::start(none).await;
     expect![[r#"

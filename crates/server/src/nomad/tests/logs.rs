@@ -57,7 +57,7 @@ async fn a_log_comes_as_frames_or_plain() {
 }
 
 #[tokio::test]
-async fn what_is_asked_for_reaches_the_engine() {
+async fn the_parameters_reach_the_agent() {
     let world = with_log(Vec::new(), false);
     let target = "/v1/client/fs/logs/aaaaaaaa?type=stderr&follow&offset=100&origin=end";
     assert_eq!(get(&api(&world), target).await.body, "");
@@ -70,7 +70,7 @@ async fn what_is_asked_for_reaches_the_engine() {
 }
 
 #[tokio::test]
-async fn a_silent_log_says_that_it_lives() {
+async fn a_silent_log_sends_heartbeats() {
     let world = with_log(vec![chunk(0, "one\n")], true);
     let target = format!("/v1/client/fs/logs/{RUNNING}?follow=true");
     let mut body = send(&api(&world), request("GET", &target, Body::empty())).await.into_body();
@@ -80,7 +80,7 @@ async fn a_silent_log_says_that_it_lives() {
 }
 
 #[tokio::test]
-async fn a_log_that_breaks_off_says_why() {
+async fn a_log_that_breaks_off_ends_with_the_reason() {
     let world = with_log(vec![chunk(0, "one\n"), Err(AgentError::Failed("disk is gone".into()))], false);
     let answer = get(&api(&world), &format!("/v1/client/fs/logs/{RUNNING}")).await;
     expect![[r#"
@@ -91,7 +91,7 @@ async fn a_log_that_breaks_off_says_why() {
 }
 
 #[tokio::test]
-async fn unknown_tasks_and_allocations_are_told() {
+async fn unknown_tasks_and_allocations_are_errors() {
     let router = api(&world());
     let body = async |target: &str| {
         let answer = get(&router, target).await;

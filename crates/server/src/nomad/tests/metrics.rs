@@ -1,4 +1,4 @@
-//! Measurements of the state, under our names and under Nomad's.
+//! Metrics of the state, under our names and under Nomad's.
 
 use std::sync::Arc;
 
@@ -112,7 +112,7 @@ async fn nodes_that_are_not_known_yet_are_counted() {
 }
 
 #[tokio::test]
-async fn names_of_nomad_are_there_for_whoever_asks_for_them() {
+async fn metrics_have_nomads_names_if_configured() {
     let engine = world();
     let [ours, both] = routers(&engine);
     let summary = |status: &str| {

@@ -1,4 +1,4 @@
-//! The log of a server, as others watch it.
+//! The log of a server, followed by others.
 
 use std::sync::Arc;
 
@@ -165,7 +165,7 @@ async fn an_agent_that_does_not_send_its_log_is_no_empty_stream() {
 }
 
 #[tokio::test]
-async fn whoever_may_not_read_the_agent_may_not_read_its_log() {
+async fn the_log_of_an_agent_needs_the_right_to_read_the_agent() {
     let router = governed(&tokens(), Acls::default());
     let status = async |secret: &str| {
         let mut request = request("GET", "/v1/agent/monitor", Body::empty());

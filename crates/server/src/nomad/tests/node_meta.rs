@@ -1,4 +1,4 @@
-//! Metadata of nodes: agents keep it, and are asked.
+//! Metadata of nodes, which is kept by and read from agents.
 
 use berth_api::agent::{AgentOutcome, AgentQuery, ChangeNodeMeta, DynamicMeta, NodeMeta};
 use serde_json::json;
@@ -56,7 +56,7 @@ async fn metadata_is_changed_at_its_agent_and_known_before_the_answer() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_older_says_so() {
+async fn an_older_agent_is_an_error() {
     let world = world();
     let older = "the agent does not know this question: it is older than the server";
     *held(&world.agents.outcome) = Some(Err(AgentError::Failed(older.into())));

@@ -1,4 +1,4 @@
-//! The description of the API and the table of routes say the same.
+//! The description of the API agrees with the table of routes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What operators look at and do: servers, pools, upkeep; and what no agent can do yet.
+//! Routes for operators: servers, pools, garbage collection; and those that agents do not support.
 
 use axum::body::Body;
 use berth_model::{AllocId, EvalId, command::Command, eval::EvalStatus, job::Job, node::NodeStatus};
@@ -27,7 +27,7 @@ async fn servers_and_pools_are_read() {
 }
 
 #[tokio::test]
-async fn a_hand_over_says_who_led_and_who_leads() {
+async fn a_transfer_names_the_old_and_the_new_leader() {
     let world = world();
     let server = |id: u64| ServerStatus {
         id,

@@ -1,4 +1,4 @@
-//! Lists: page by page, and so long that they are written while they are sent.
+//! Lists: page by page, and so long that they are encoded while they are sent.
 
 use berth_model::EvalId;
 use serde_json::Value;

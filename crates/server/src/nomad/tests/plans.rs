@@ -1,4 +1,4 @@
-//! What registering a job would do, what differs between versions, and going back to one.
+//! Dry runs of registrations, differences between versions, and reverting to one.
 
 use berth_model::{
     AllocId, EvalId, JobKey,
@@ -19,7 +19,7 @@ async fn put(router: &axum::Router, target: &str, body: &Value) -> Answer {
 }
 
 #[tokio::test]
-async fn a_plan_says_what_would_happen_and_does_nothing() {
+async fn a_plan_reports_changes_and_makes_none() {
     let world = world();
     let router = api(&world);
     let mut job = get(&router, "/v1/job/web").await.json();
@@ -34,7 +34,7 @@ async fn a_plan_says_what_would_happen_and_does_nothing() {
 }
 
 #[tokio::test]
-async fn a_plan_says_what_has_no_room() {
+async fn a_plan_names_what_cannot_be_placed() {
     let router = api(&world());
     let mut job = berth_jobfile::to_json(&small_job("new"));
     job["TaskGroups"][0]["Tasks"][0]["Driver"] = json!("raw_exec");
@@ -52,7 +52,7 @@ async fn a_plan_says_what_has_no_room() {
 }
 
 #[tokio::test]
-async fn a_plan_names_those_who_would_have_to_make_room() {
+async fn a_plan_names_the_allocations_it_would_preempt() {
     let world = world();
     let config = SchedulerConfig {
         preemption: Preemption { service: true, ..Preemption::default() },
@@ -233,7 +233,7 @@ async fn plans_and_reverts_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn what_changes_in_place_is_told_apart_from_what_is_replaced() {
+async fn in_place_updates_are_distinguished_from_replacements() {
     let world = world();
     let router = api(&world);
     let mut job = get(&router, "/v1/job/web").await.json();

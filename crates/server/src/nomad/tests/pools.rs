@@ -1,4 +1,4 @@
-//! Node pools: described, listed and deleted, by whoever may.
+//! Node pools: created, listed and deleted, with the rights to it.
 
 use std::sync::Arc;
 
@@ -179,7 +179,7 @@ async fn rules_about_pools_are_about_pools_alone() {
 }
 
 #[tokio::test]
-async fn whoever_sees_nodes_alone_searches_and_follows_them_and_nothing_else() {
+async fn with_rights_to_nodes_only_search_and_events_have_only_nodes() {
     let (_, router) = with_token(r#"node { policy = "read" }"#);
     let searched =
         request_of(&router, "PUT", "/v1/search", json!({ "Prefix": "1111", "Context": "all" })).await.json();
@@ -220,7 +220,7 @@ async fn whoever_sees_nodes_alone_searches_and_follows_them_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_job_for_a_pool_that_is_not_there_is_told_so() {
+async fn a_job_for_a_missing_pool_is_refused() {
     let world = world();
     let router = api(&world);
     let warnings = async || {

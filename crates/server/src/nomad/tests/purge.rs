@@ -102,7 +102,7 @@ async fn events_until(world: &Arc<FakeEngine>, at: u64, topics: &str, until: &st
 }
 
 #[tokio::test]
-async fn the_stream_tells_that_a_job_was_purged_and_nothing_of_what_is_left() {
+async fn the_stream_has_the_purge_of_a_job_and_nothing_of_its_remains() {
     let (world, eval, at) = purged().await;
     let id: EvalId = eval.parse().expect("an id");
     world.apply(vec![Command::SetEvalStatus(id, EvalStatus::Complete, String::new())]);

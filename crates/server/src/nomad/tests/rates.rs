@@ -1,4 +1,4 @@
-//! How often may be asked, from elsewhere than this machine: by address, and by token.
+//! Rate limits of clients on other machines: by address, and by token.
 
 use axum::{Router, body::Body, http::Request};
 use http_body_util::BodyExt;
@@ -45,7 +45,7 @@ async fn until_too_often(router: &Router, host: u8, (secret, target): (&str, &st
 }
 
 #[tokio::test]
-async fn who_asks_too_often_with_a_token_takes_nothing_from_other_tokens() {
+async fn a_token_over_its_rate_takes_nothing_from_others() {
     let router = metered(0, 1);
     let why = until_too_often(&router, 1, ("reader", "/v1/jobs"), 200).await;
     assert!(why.contains("of this token: request-rate-token is 1 a second"), "{why}");
@@ -55,7 +55,7 @@ async fn who_asks_too_often_with_a_token_takes_nothing_from_other_tokens() {
 }
 
 #[tokio::test]
-async fn strangers_who_ask_too_often_lock_nobody_out_who_has_a_token() {
+async fn clients_without_a_token_cannot_lock_out_those_with_one() {
     let router = metered(1, 0);
     let why = until_too_often(&router, 1, ("", "/v1/jobs"), 403).await;
     assert!(why.contains("of your address: request-rate-address is 1 a second"), "{why}");

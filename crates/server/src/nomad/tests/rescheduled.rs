@@ -1,4 +1,4 @@
-//! Allocations that ended badly and were replaced: what is desired of them, and who hears of it.
+//! Allocations that failed and were replaced: their desired status, and the events about them.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ async fn what_ended_badly_is_desired_to_stop_once_it_is_replaced() {
 }
 
 #[tokio::test]
-async fn the_stream_tells_that_an_allocation_was_replaced() {
+async fn the_stream_has_the_replacement_of_an_allocation() {
     let world = world();
     let at = replaced(&world, "job-10", 10, ClientStatus::Failed);
     let target = format!("/v1/event/stream?index={}&topic=Allocation:{}", at.0, AllocId(10));

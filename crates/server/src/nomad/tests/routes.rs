@@ -1,4 +1,4 @@
-//! The table of routes and the router are the same.
+//! The table of routes agrees with the router.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ async fn the_router_knows_each_path_by_exactly_the_methods_of_the_table() {
 }
 
 #[tokio::test]
-async fn unknown_paths_and_wrong_methods_are_told() {
+async fn unknown_paths_and_wrong_methods_are_errors() {
     let router = api(&world());
     let unknown = answer(&router, "GET", "/v1/nope", Body::empty()).await;
     expect![[r#"

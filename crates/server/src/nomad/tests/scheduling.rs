@@ -1,4 +1,4 @@
-//! How the cluster places.
+//! The scheduler's configuration.
 
 use expect_test::expect;
 
@@ -30,7 +30,7 @@ async fn the_scheduler_is_configured() {
 }
 
 #[tokio::test]
-async fn the_scheduler_says_how_it_is_configured() {
+async fn the_scheduler_configuration_is_read() {
     let router = api(&world());
     expect![[r#"
         200 OK

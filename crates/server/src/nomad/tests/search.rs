@@ -67,7 +67,7 @@ async fn what_begins_with_a_text_is_found() {
 }
 
 #[tokio::test]
-async fn too_many_matches_are_cut_and_that_is_told() {
+async fn too_many_matches_are_truncated_and_reported_so() {
     let world = world();
     world.apply((0..25).map(|at| register(small_job(&format!("job-{at:02}")), EvalId(at))).collect());
     let router = api(&world);

@@ -1,4 +1,4 @@
-//! The whole state, taken out and put in again.
+//! Saving and restoring the whole state.
 
 use std::sync::atomic::Ordering;
 

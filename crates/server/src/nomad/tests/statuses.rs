@@ -1,4 +1,4 @@
-//! How jobs fare, as dashboards ask for it.
+//! The status of jobs, as dashboards request it.
 
 use berth_model::EvalId;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn ids(list: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn jobs_are_told_by_their_last_change_with_their_allocations() {
+async fn jobs_are_listed_by_their_last_change_with_their_allocations() {
     let world = world();
     let run = small_job("zoo").child("zoo/dispatch-1");
     let newer = [small_job("zoo"), run, small_job("api")];
@@ -48,7 +48,7 @@ async fn jobs_are_told_by_their_last_change_with_their_allocations() {
 }
 
 #[tokio::test]
-async fn some_jobs_are_told_however_their_names_are_written() {
+async fn statuses_of_some_jobs_accept_member_names_in_any_case() {
     let world = world();
     world.apply(vec![register(small_job("web").child("web/dispatch-1"), EvalId(1))]);
     let router = api(&world);

@@ -38,7 +38,7 @@ async fn orders_reach_the_allocations_node() {
 }
 
 #[tokio::test]
-async fn what_an_agent_refuses_is_told() {
+async fn a_refusal_of_an_agent_is_an_error() {
     let world = world();
     let router = api(&world);
     let refused = async |error: AgentError| {

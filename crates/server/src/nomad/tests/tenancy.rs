@@ -1,5 +1,5 @@
-//! Two tenants: whoever has rights in the namespace of one neither reads nor changes anything of the other's, nor learns
-//! that it is there.
+//! Two tenants: with rights in the namespace of one, a caller neither reads nor changes anything of the other, nor learns that it
+//! exists.
 
 mod followers;
 
@@ -252,7 +252,7 @@ async fn all_of_hidden(world: &Arc<FakeEngine>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn no_route_tells_anything_of_another_tenant() {
+async fn no_route_reveals_another_tenant() {
     for rights in callers() {
         let world = two_tenants();
         let router = governed(&world, rights);
@@ -333,7 +333,7 @@ async fn no_route_changes_anything_of_another_tenant() {
 
 /// That the requests above would do something if they might.
 #[tokio::test]
-async fn whoever_may_reads_and_changes_all_of_it() {
+async fn a_caller_with_all_rights_reads_and_changes_everything() {
     let mut silent = BTreeSet::new();
     for route in table().routes.iter().filter(|route| ends(route)) {
         let method = route.verb.methods()[0].as_str();
@@ -384,7 +384,7 @@ async fn a_nodes_allocations_are_those_that_the_caller_may_read() {
 
 /// Whoever reads jobs may ask why one waits, but what a node has free is told to those who see nodes.
 #[tokio::test]
-async fn an_explanation_tells_of_a_node_what_it_tells_of_one_that_is_not_there() {
+async fn an_invisible_node_is_explained_like_a_missing_one() {
     for (cluster, is_told) in [(vec![], false), (vec![Capability::NodeRead], true)] {
         let router = governed(&two_tenants(), tenant(Capabilities::from_iter(cluster)));
         let explain = async |node: &str| {
@@ -399,7 +399,7 @@ async fn an_explanation_tells_of_a_node_what_it_tells_of_one_that_is_not_there()
 }
 
 #[tokio::test]
-async fn how_an_evaluation_was_answered_names_nodes_to_those_who_see_them() {
+async fn plan_traces_name_only_visible_nodes() {
     for (cluster, seen) in [(vec![], json!([])), (vec![Capability::NodeRead], json!([NODE_1.to_string()]))] {
         let world = two_tenants();
         let key = JobKey::new("default", "web");
@@ -419,7 +419,7 @@ fn with_operator(rights: Rights) -> Rights {
 
 /// Two tenants and a volume for each, by the rules that operators write.
 #[tokio::test]
-async fn jobs_mount_the_host_volumes_that_whoever_registers_them_may_mount() {
+async fn a_job_may_mount_the_host_volumes_that_its_submitter_may_mount() {
     let world = two_tenants();
     for (number, name, volumes) in [
         (

@@ -1,4 +1,4 @@
-//! Namespaces and quotas over HTTP: made, read, changed, refused, taken away.
+//! Namespaces and quotas over HTTP: creating, reading, changing and deleting them, and refusals.
 
 use axum::body::Body;
 use berth_model::{EvalId, JobKey, command::Command, eval::EvalStatus, job::Job};

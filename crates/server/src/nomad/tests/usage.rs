@@ -1,4 +1,4 @@
-//! What tasks and machines use.
+//! Resource usage of tasks and machines.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ async fn what_an_allocation_uses_is_added_up() {
 }
 
 #[tokio::test]
-async fn what_a_machine_uses_is_asked_of_its_agent() {
+async fn the_usage_of_a_machine_comes_from_its_agent() {
     let world = world();
     let core =
         CoreUsage { name: "cpu0".into(), user_percent: 25.0, system_percent: 25.0, idle_percent: 50.0 };

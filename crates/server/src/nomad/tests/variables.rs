@@ -1,4 +1,4 @@
-//! Variables and root keys at the API: what is written, who reads it, what a conflict says, and where the limits are.
+//! Variables and root keys over HTTP: writes, read rights, conflicts and limits.
 
 use std::{
     collections::BTreeMap,
@@ -116,7 +116,7 @@ async fn a_variable_is_written_read_listed_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_write_that_was_overtaken_is_told_by_its_own_index() {
+async fn an_overtaken_write_is_answered_with_its_own_index() {
     let engine = keyed();
     let router = api(&engine);
     let delete = || {
@@ -169,7 +169,7 @@ async fn what_is_kept_is_encrypted_for_its_variable_alone() {
 }
 
 #[tokio::test]
-async fn of_several_writers_one_wins_and_the_others_are_told_what_is_there() {
+async fn of_several_writers_one_wins_and_the_others_get_the_current_variable() {
     let engine = keyed();
     let router = api(&engine);
     assert_eq!(put(&router, "/v1/var/a?cas=0", json!({ "n": "1" })).await.status, 200);
@@ -194,7 +194,7 @@ fn only(capabilities: impl Into<Capabilities>) -> Arc<Rights> {
 }
 
 #[tokio::test]
-async fn many_variables_of_others_are_looked_at_piece_by_piece_and_no_page_names_one() {
+async fn many_invisible_variables_are_skipped_in_pieces_and_no_page_token_names_one() {
     let engine = keyed();
     assert_eq!(put(&api(&engine), "/v1/var/app/z", json!({ "n": "v" })).await.status, 200);
     let own = stored(&engine, "app/z");
@@ -257,7 +257,7 @@ async fn each_capability_opens_its_own_and_nothing_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_writer_who_may_not_read_is_told_of_a_conflict_without_its_items() {
+async fn a_writer_without_read_rights_gets_a_conflict_without_items() {
     let engine = keyed();
     assert_eq!(put(&api(&engine), "/v1/var/app/a", json!({ "n": "canary" })).await.status, 200);
     let router = governed(&engine, only([Capability::VariablesWrite]));
@@ -317,7 +317,7 @@ async fn limits_stand_where_variables_enter() {
 }
 
 #[tokio::test]
-async fn without_a_root_key_or_what_opens_it_the_answer_says_what_to_do() {
+async fn without_a_usable_root_key_the_error_says_what_to_do() {
     let engine = world();
     let none = put(&api(&engine), "/v1/var/a", json!({ "n": "v" })).await;
     assert_eq!((none.status.as_u16(), none.body.contains("no root key yet")), (503, true), "{}", none.body);
@@ -375,7 +375,7 @@ async fn root_keys_are_listed_rotated_and_taken_away() {
 }
 
 #[tokio::test]
-async fn the_event_stream_tells_of_variables_and_never_what_is_in_them() {
+async fn the_event_stream_has_changes_of_variables_without_their_items() {
     let engine = keyed();
     let router = api(&engine);
     let begin = engine.view.load().index;
@@ -476,12 +476,16 @@ async fn a_rewrap_that_fails_half_way_leaves_no_keys_behind_however_often_it_is_
     for _ in 0..100 {
         assert_eq!(rewrap().await.status, 503);
     }
-    assert_eq!(engine.keyring.held().len(), 2, "one for the next try");
+    assert_eq!(engine.keyring.kek_ids().len(), 2, "one for the next try");
     engine.shares_no_keks.store(false, Relaxed);
     *engine.failure.lock().unwrap() = Some(ProposeError::Unknown("its leader has gone".into()));
     assert_ne!(rewrap().await.status, 200);
     assert_eq!(rewrap().await.status, 200);
-    assert_eq!(engine.keyring.held().len(), 2);
+    assert_eq!(engine.keyring.kek_ids().len(), 2);
     assert_eq!(rewrap().await.status, 200);
-    assert_eq!(engine.keyring.held().len(), 3, "another one each time it is done; those before are replaced");
+    assert_eq!(
+        engine.keyring.kek_ids().len(),
+        3,
+        "another one each time it is done; those before are replaced"
+    );
 }

@@ -1,4 +1,4 @@
-//! Versions of jobs: their tags, what differs from a version of a tag, and which have proved themselves.
+//! Versions of jobs: tags, differences from a tagged version, and stability.
 
 use axum::body::Body;
 use expect_test::expect;
@@ -59,7 +59,7 @@ async fn a_version_is_named_compared_with_and_found_again() {
 }
 
 #[tokio::test]
-async fn a_version_is_said_to_be_stable_and_to_be_so_no_more() {
+async fn a_version_is_marked_stable_and_unmarked() {
     let router = api(&world());
     for stable in [true, false] {
         let message = json!({ "JobID": "web", "JobVersion": 0, "Stable": stable });

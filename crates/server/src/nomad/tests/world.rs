@@ -1,4 +1,4 @@
-//! A small cluster: two nodes, a job of which one allocation runs, one has failed, and one finds no room.
+//! A small cluster: two nodes, and a job with one running allocation, one failed, and one that cannot be placed.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What a token may do as it, its roles and its policies change.
+//! The rights of a token while it, its roles and its policies change.
 
 use berth_model::{
     AclRoleId, AclTokenId, Index,
@@ -99,7 +99,7 @@ fn rights_follow_tokens_roles_and_policies_at_once() {
 }
 
 #[test]
-fn a_token_is_nothing_from_its_end_on_and_nobody_is_anonymous_by_a_wrong_one() {
+fn an_expired_or_unknown_token_is_refused_and_not_taken_for_anonymous() {
     let mut world = World::default();
     world.policy(POLICY_ANONYMOUS, r#"namespace "*" { policy = "read" }"#);
     let ends = AclToken { expires_at: Some(Timestamp(100)), ..token(1, "short", &[], &[]) };

@@ -1,5 +1,4 @@
-//! What servers of the first version with several ask each other of agents, byte for byte: every later version reads it.
-//! Variants and fields may be added.
+//! Messages of the first version about agents, byte for byte: every later version must read them. Variants and fields may be added.
 
 use std::fmt::Write;
 
@@ -101,13 +100,13 @@ fn line<T: Encode<()> + for<'b> Decode<'b, ()> + std::fmt::Debug>(message: &T) -
 }
 
 #[test]
-fn what_the_first_version_says_of_agents_is_said_and_read() {
+fn relayed_messages_of_the_first_version_are_read_and_written_byte_for_byte() {
     let lines: String = requests().iter().map(line).chain(answers().iter().map(line)).collect();
     expect_file!["./golden.txt"].assert_eq(&lines);
 }
 
 #[test]
-fn what_a_later_version_asks_of_agents_is_refused_and_not_mistaken() {
+fn an_unknown_relayed_request_of_a_later_version_is_refused() {
     let later = [0x82, 0x18, 99, 0x81, 0x05];
     assert!(minicbor::decode::<RelayedRequest>(&later).is_err());
     assert!(minicbor::decode::<RelayedAnswer>(&later).is_err());

@@ -46,7 +46,7 @@ pub async fn exec(call: Call) -> Reply {
     caller.take_over(move |stream, read| async move {
         let carried = session::serve(stream, read, link, session::SessionEnd { stopping, lease }).await;
         if let Some(audited) = audited {
-            audited.carried(carried.exit_code, carried.bytes);
+            audited.on_command_ended(carried.exit_code, carried.bytes);
         }
         drop((permit, waiter));
     });

@@ -47,15 +47,15 @@ const CLOSE_CODE_BASE: u16 = 4_000;
 type Socket = WebSocketStream<NetStream>;
 type OutputReceiver = mpsc::Receiver<Result<ExecOutput, AgentError>>;
 
-/// What ends a session that nobody else ends.
+/// What ends a session besides its command and its client.
 pub struct SessionEnd {
     pub stopping: CancellationToken,
-    /// None where everybody may do everything.
+    /// None without ACLs.
     pub lease: Option<Arc<Lease>>,
 }
 
 impl SessionEnd {
-    async fn ended(&self, held: Option<&ContactWatch>) -> CloseFrame {
+    async fn ended(&self, contact: Option<&ContactWatch>) -> CloseFrame {
         let lease = async {
             match &self.lease {
                 Some(lease) => lease.ended().await,
@@ -63,8 +63,8 @@ impl SessionEnd {
             }
         };
         let lost_contact = async {
-            match held {
-                Some(held) => held.ended().await,
+            match contact {
+                Some(contact) => contact.ended().await,
                 None => std::future::pending().await,
             }
         };
@@ -76,11 +76,11 @@ impl SessionEnd {
     }
 }
 
-/// What came of a session.
+/// The result of a session.
 pub struct SessionResult {
-    /// Of the command; none where it did not end by itself, or its client was gone by then.
+    /// The exit code of the command; none where it did not exit by itself, or its client was gone by then.
     pub exit_code: Option<i32>,
-    /// Of output that were sent.
+    /// Bytes of output that were sent.
     pub bytes: u64,
 }
 
@@ -95,28 +95,28 @@ pub async fn serve(stream: NetStream, read: Bytes, link: ExecLink, watch: Sessio
     let socket = Socket::from_partially_read(stream, read.to_vec(), Role::Server, Some(config)).await;
     let (mut sink, mut messages) = socket.split();
     let ExecLink { input, mut output } = link;
-    let mut carried = SessionResult { exit_code: None, bytes: 0 };
+    let mut result = SessionResult { exit_code: None, bytes: 0 };
     let contact = watch.lease.as_ref().map(|lease| lease.contact());
-    let held = contact.as_ref();
+    let contact = contact.as_ref();
     let end = tokio::select! {
-        end = write(&mut sink, &mut output, &mut carried, held) => end,
-        end = read_all(&mut messages, &input, held) => end,
-        end = watch.ended(held) => end,
+        end = write(&mut sink, &mut output, &mut result, contact) => end,
+        end = read_all(&mut messages, &input, contact) => end,
+        end = watch.ended(contact) => end,
     };
     // What is left of the command ends with its channels, whether or not the client hears of it.
     drop((input, output));
     let _ = tokio::time::timeout(CLOSE_MAX, finish(sink, messages, end)).await;
-    carried
+    result
 }
 
-/// Waits for as long as nobody knows whether the session may go on.
-async fn until_contact(held: Option<&ContactWatch>) {
-    if let Some(held) = held {
-        held.until_contact_again().await;
+/// Waits while this server has no contact to a leader, and so does not know whether the session may go on.
+async fn until_contact(contact: Option<&ContactWatch>) {
+    if let Some(contact) = contact {
+        contact.until_contact_again().await;
     }
 }
 
-/// Says why it ends, and takes what is still on its way: a connection that is closed with something unread is reset, and
+/// Sends the reason of the end, and reads until the client closes: the kernel resets a connection that is closed with unread bytes, and
 /// its last messages may be lost.
 async fn finish(
     mut sink: SplitSink<Socket, Message>,
@@ -139,8 +139,8 @@ fn close(code: CloseCode, reason: &str) -> CloseFrame {
 async fn write(
     sink: &mut SplitSink<Socket, Message>,
     output: &mut OutputReceiver,
-    carried: &mut SessionResult,
-    held: Option<&ContactWatch>,
+    result: &mut SessionResult,
+    contact: Option<&ContactWatch>,
 ) -> CloseFrame {
     loop {
         let received = tokio::select! {
@@ -159,12 +159,12 @@ async fn write(
             ExecOutput::Stdout(data) | ExecOutput::Stderr(data) => (data.len(), None),
             ExecOutput::Exited(exit_code) => (0, Some(*exit_code)),
         };
-        until_contact(held).await;
+        until_contact(contact).await;
         if sink.send(message(frame)).await.is_err() {
             return close(CloseCode::Normal, "");
         }
-        carried.bytes += bytes as u64;
-        carried.exit_code = exit_code;
+        result.bytes += bytes as u64;
+        result.exit_code = exit_code;
         if exit_code.is_some() {
             return close(CloseCode::Normal, "");
         }
@@ -190,7 +190,7 @@ fn message(output: ExecOutput) -> Message {
 async fn read_all(
     messages: &mut SplitStream<Socket>,
     input: &mpsc::Sender<ExecInput>,
-    held: Option<&ContactWatch>,
+    contact: Option<&ContactWatch>,
 ) -> CloseFrame {
     while let Some(message) = messages.next().await {
         let text = match message {
@@ -217,7 +217,7 @@ async fn read_all(
                 return std::future::pending().await;
             };
             // That may have taken long.
-            until_contact(held).await;
+            until_contact(contact).await;
             permit.send(item);
         }
     }

@@ -1,4 +1,4 @@
-//! Event streams and reads that wait: what is shared among callers is shared by their rights.
+//! Event streams and blocking reads: responses are shared only among callers with equal rights.
 
 use std::sync::{Arc, Mutex};
 
@@ -67,7 +67,7 @@ async fn followed(world: &Arc<FakeEngine>, body: &mut Body, end: &str) -> String
 }
 
 #[tokio::test]
-async fn followers_are_told_of_what_they_may_see_and_share_no_lines_with_others() {
+async fn followers_get_what_they_may_see_and_share_no_lines_with_others() {
     let world = two_tenants();
     let policy = Changing::new(open());
     let router = governed(&world, policy.clone());
@@ -89,7 +89,7 @@ async fn followers_are_told_of_what_they_may_see_and_share_no_lines_with_others(
 }
 
 #[tokio::test]
-async fn followers_are_told_of_deployments_of_their_own_tenants_alone() {
+async fn followers_get_deployments_of_their_own_tenant_only() {
     let world = two_tenants();
     let policy = Changing::new(open());
     let router = governed(&world, policy.clone());
@@ -121,7 +121,7 @@ async fn followers_are_told_of_deployments_of_their_own_tenants_alone() {
 }
 
 #[tokio::test]
-async fn what_is_gone_is_told_to_those_who_see_everything() {
+async fn removals_are_sent_to_those_who_see_everything() {
     let world = two_tenants();
     let collected =
         Command::Collect(Box::new(berth_model::command::Collect { evals: vec![EVAL], ..Default::default() }));
@@ -135,7 +135,7 @@ async fn what_is_gone_is_told_to_those_who_see_everything() {
 }
 
 #[tokio::test]
-async fn readers_who_wait_for_the_same_share_answers_only_with_those_who_may_do_the_same() {
+async fn blocked_readers_share_answers_only_with_equal_rights() {
     let world = two_tenants();
     let policy = Changing::new(open());
     let router = governed(&world, policy.clone());
@@ -163,7 +163,7 @@ async fn readers_who_wait_for_the_same_share_answers_only_with_those_who_may_do_
 }
 
 #[tokio::test]
-async fn readers_who_ask_in_their_bodies_for_different_jobs_are_not_told_the_same() {
+async fn readers_with_different_bodies_share_no_answers() {
     let world = world();
     world.apply(vec![register(small_job("other"), EvalId(5))]);
     let router = governed(&world, open());
@@ -228,7 +228,7 @@ job "canary" {
 }
 
 #[tokio::test]
-async fn who_may_follow_changes_and_not_read_jobs_is_told_no_secrets_of_theirs() {
+async fn a_follower_without_the_right_to_read_jobs_gets_none_of_their_secrets() {
     let world = world();
     let policy = Changing::new(open());
     let router = governed(&world, policy.clone());
