@@ -20,7 +20,7 @@ use crate::failure::{Failure, FailureContext};
 #[derive(Debug)]
 pub(crate) struct Dir {
     fd: OwnedFd,
-    /// As errors name it.
+    /// The path as errors name it.
     path: PathBuf,
 }
 
@@ -59,8 +59,8 @@ impl Dir {
     pub(crate) fn give(&self, user: &User) -> std::result::Result<(), Failure> {
         let (uid, gid) =
             (rustix::fs::Uid::from_raw(user.uid.as_raw()), rustix::fs::Gid::from_raw(user.gid.as_raw()));
-        let given = fchown(&self.fd, Some(uid), Some(gid));
-        given.doing(|| format!("give {} to {}", self.path.display(), user.name))
+        let changed = fchown(&self.fd, Some(uid), Some(gid));
+        changed.doing(|| format!("give {} to {}", self.path.display(), user.name))
     }
 }
 

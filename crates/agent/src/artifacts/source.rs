@@ -1,4 +1,4 @@
-//! Where an artifact comes from, and what it is: an archive that is unpacked, or a file.
+//! The source of an artifact, and whether it is an archive to unpack or a plain file.
 
 use std::path::PathBuf;
 

@@ -67,15 +67,15 @@ impl RawExecDriver {
 }
 
 /// What is not limited where these cgroup controllers are missing.
-fn without(lacking: &[&'static str]) -> Option<String> {
+fn without(missing: &[&'static str]) -> Option<String> {
     let limits = |name: &&str| match *name {
         "cpu" => "the share of cpu",
         "pids" => "processes",
         _ => "memory",
     };
-    let unlimited: Vec<&str> = lacking.iter().map(limits).collect();
-    (!lacking.is_empty()).then(|| {
-        let controllers = lacking.join(", ");
+    let unlimited: Vec<&str> = missing.iter().map(limits).collect();
+    (!missing.is_empty()).then(|| {
+        let controllers = missing.join(", ");
         format!("{}: this node lacks the cgroup controllers {controllers}", unlimited.join(", "))
     })
 }

@@ -1,4 +1,4 @@
-//! Signals that a process did not ask to ignore, and those that are sent to tasks.
+//! Keeps tasks from inheriting ignored signals, and maps numbers to the signals that tasks are sent.
 
 use std::fs;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) fn numbered(number: i32) -> Option<Signal> {
     (1..=NUMBER_MAX).contains(&number).then(|| unsafe { Signal::from_raw_unchecked(number) })
 }
 
-/// Hands no ignored signal on: whatever whoever started the agent ignores, as `nohup` does, a task does not.
+/// Passes no ignored signal on: what the agent was started ignoring, as by `nohup`, its tasks must not ignore.
 ///
 /// Only what is ignored outlives the start of another program, what is caught does not. So this process catches what it
 /// has ignored so far, to the same effect.
