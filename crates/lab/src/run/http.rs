@@ -1,4 +1,4 @@
-//! A connection of one's own to an HTTP server: cheaper than a pool, and how many there are is known.
+//! One connection of our own to an HTTP server: cheaper than a pool of connections, and their number is known.
 
 use berth_tls::Stream;
 use bytes::{Buf, Bytes, BytesMut};

@@ -10,10 +10,10 @@ use super::{Trace, TraceError, table};
 /// Which part of a model it serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 pub enum Role {
-    /// On processors alone.
+    /// An instance without an accelerator.
     #[serde(rename = "CN")]
     Cpu,
-    /// With an accelerator.
+    /// An instance with an accelerator.
     #[serde(rename = "HN")]
     Gpu,
 }

@@ -33,7 +33,7 @@ pub struct OpenbPod {
     pub cpu_milli: u32,
     /// MiB.
     pub memory_mib: u32,
-    /// From how many GPUs.
+    /// How many GPUs it requests.
     #[serde(rename = "num_gpu")]
     pub gpus: u32,
     /// Thousandths of each of these; less than 1000 only of a single one, which others may share.
@@ -59,7 +59,7 @@ impl OpenbPod {
     }
 }
 
-/// Which nodes.
+/// Which nodes of the list are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeList {
     /// Those with GPUs.

@@ -1,4 +1,4 @@
-//! Tells whether a directory is on a disk or on a file system in memory.
+//! Finds out whether a directory is on a disk or on a file system in memory.
 
 use std::{io, path::Path};
 
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_told_from_a_disk() {
+    fn memory_is_distinguished_from_a_disk() {
         assert!(is_memory_backed(Path::new("/dev/shm")).unwrap());
         assert!(!is_memory_backed(Path::new("/proc")).unwrap());
         assert!(is_memory_backed(Path::new("/not/there")).is_err());

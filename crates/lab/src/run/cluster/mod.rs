@@ -1,4 +1,4 @@
-//! What an experiment runs on: a server and simulated nodes in processes of their own, or a server that is there already.
+//! The cluster of an experiment: a server and simulated nodes in processes of their own, or an existing server.
 
 mod child;
 mod in_memory;
