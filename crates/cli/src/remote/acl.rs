@@ -1,4 +1,4 @@
-//! Requests about who may do what.
+//! Requests about policies, roles and tokens.
 
 use berth_api::http::{AclBootstrap, AclPolicy, AclPolicyStub, AclPolicyWritten, AclRole, AclToken, Target};
 
