@@ -29,8 +29,6 @@ pub(super) struct ArtifactSource {
     /// None for a file, which comes as it is.
     pub(super) archive: Option<ArchiveFormat>,
 }
-
-/// The format of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArchiveFormat {
     /// A tar archive, gzipped or not.

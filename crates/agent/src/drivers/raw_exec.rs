@@ -90,8 +90,6 @@ fn limits(task: &TaskContext<'_>) -> CgroupLimits {
         pids: PIDS_MAX,
     }
 }
-
-/// The settings of its cgroups.
 fn cgroup_settings(cgroups: &Cgroups, task: &TaskContext<'_>) -> Result<Vec<CgroupSetting>, StartFailure> {
     let (name, cores) = (task.start_name(), task.cores());
     let limits = cgroups.controllers.settings(&name, limits(task));

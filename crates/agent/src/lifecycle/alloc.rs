@@ -476,8 +476,8 @@ impl Alloc {
         self.changed = false;
     }
 
-    /// Ended only when all tasks have, and nothing is left of what it had: until then the allocation holds its resources. It runs when one of its tasks does,
-    /// and not between two starts.
+    /// Ended only when all tasks have, and nothing is left of what was prepared: until then the allocation holds its resources. It
+    /// is running while one of its tasks is, and pending between two starts.
     fn client_status(&self) -> ClientStatus {
         if self.has_ended() {
             return self.outcome();

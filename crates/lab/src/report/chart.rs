@@ -45,8 +45,6 @@ pub(super) struct Chart {
     /// How they are drawn.
     pub kind: ChartKind,
 }
-
-/// A line of a chart.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct ChartLine {
     pub name: String,

@@ -204,8 +204,6 @@ async fn collect(path: &str, body: Incoming) -> Result<Bytes, RunError> {
 fn failed(path: &str, reason: impl std::fmt::Display) -> RunError {
     RunError::Http { doing: format!("ask for {path}"), reason: reason.to_string() }
 }
-
-/// A stream of lines.
 pub(super) struct LineStream {
     path: String,
     body: Incoming,

@@ -14,7 +14,7 @@ pub struct OpenbNode {
     pub name: String,
     /// Thousandths of a core.
     pub cpu_milli: u32,
-    /// MiB.
+    /// Memory in MiB.
     pub memory_mib: u32,
     /// How many GPUs.
     #[serde(rename = "gpu")]
@@ -31,7 +31,7 @@ pub struct OpenbPod {
     pub name: String,
     /// Thousandths of a core.
     pub cpu_milli: u32,
-    /// MiB.
+    /// Memory in MiB.
     pub memory_mib: u32,
     /// How many GPUs it requests.
     #[serde(rename = "num_gpu")]

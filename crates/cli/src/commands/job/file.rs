@@ -42,7 +42,6 @@ pub struct JobFile {
 /// A job that is to be sent to a server.
 #[derive(Debug)]
 pub struct JobForServer {
-    /// The job.
     pub job: Job,
     /// Its errors unless a node has drivers of these names.
     driver_errors: Option<Diagnostics>,

@@ -3,8 +3,6 @@
 use berth_scheduler::devices::{DeviceHost, FleetAsk};
 
 use super::{Policy, least, ties::TieBreak, tightest};
-
-/// Best fit.
 pub(super) struct BestFit {
     cpu_most: f64,
     gpus_most: f64,

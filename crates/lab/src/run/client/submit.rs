@@ -148,11 +148,11 @@ async fn register(
     body: Bytes,
     patience: Duration,
 ) -> Result<(), RunError> {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     loop {
         match connection.write(Method::PUT, "/v1/jobs", body.clone()).await {
             Ok(_) => return Ok(()),
-            Err(error) if begun.elapsed() >= patience => return Err(error),
+            Err(error) if started_at.elapsed() >= patience => return Err(error),
             Err(_) => sleep(TRY_AGAIN).await,
         }
         if let Ok(another) = Connection::open(target).await {

@@ -35,7 +35,6 @@ const TARGET_READY_MAX: Duration = Duration::from_secs(5);
 /// The cluster that an experiment needs.
 #[derive(Debug, Clone)]
 pub(super) struct ClusterParams {
-    /// The nodes.
     pub nodes: NodesParams,
     /// Number of servers.
     pub servers: u32,
