@@ -113,6 +113,11 @@ test-long-agents:
 test-long-survival:
 	BERTH_TEST_ROUNDS=100 $(CARGO) test --release --locked -p berth-cli --test survival -- --nocapture
 
+# Nodes have a hundred faults (links in either direction, pauses, deaths, full disks, wrong clocks, a server that restarts) while jobs
+# change; then allocations and processes are compared.
+test-long-nodes:
+	BERTH_TEST_ROUNDS=100 $(CARGO) test --release --locked -p berth-cli --test node_faults -- --nocapture
+
 # All servers are down for ten minutes while tasks run: nothing happens to these, and soon all is known again.
 test-long-outage:
 	BERTH_TEST_ROUNDS=600 $(CARGO) test --release --locked -p berth-cli --test agents all_servers_are_down -- --nocapture

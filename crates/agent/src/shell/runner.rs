@@ -73,7 +73,7 @@ pub(super) struct Context {
     /// Requests what tasks need from servers.
     pub(super) server_client: ServerClient,
     /// The tokens that tasks hold.
-    pub(super) held: HeldTokens,
+    pub(super) held_tokens: HeldTokens,
     /// What of variables tasks were given.
     pub(super) held_secrets: HeldSecrets,
     /// The data that tasks' templates were rendered with.
@@ -102,7 +102,7 @@ impl Context {
     ) -> Self {
         let (host_ports, starting) = (HostPorts::default(), Arc::new(Semaphore::new(starting_max())));
         let setting_up = Arc::new(Semaphore::new(starting_max()));
-        let (held, held_secrets) = (HeldTokens::default(), HeldSecrets::default());
+        let (held_tokens, held_secrets) = (HeldTokens::default(), HeldSecrets::default());
         let host_ip = equipment.node.host_ip.clone();
         let equipment = RwLock::new(Arc::new(equipment));
         Self {
@@ -114,7 +114,7 @@ impl Context {
             host_ports,
             cores: Cores::new(),
             server_client,
-            held,
+            held_tokens,
             held_secrets,
             held_template_data: HeldTemplateData::default(),
             task_apis: TaskApis::default(),
@@ -239,18 +239,22 @@ impl Runner {
         &self.run.group.tasks[usize::from(self.of.task)]
     }
 
-    /// A text without what the task was given of variables, by its secrets or by its templates.
+    /// A text without what the task was given: of variables, by its secrets or by its templates, and as its identities.
     pub(super) fn redacted(&self, text: String) -> String {
         // None where nothing is known of a task but its keeper.
         let spec = self.run.group.tasks.get(usize::from(self.of.task));
         // Most tasks are given nothing.
-        let is_given = spec.is_some_and(|spec| !spec.secrets.is_empty() || !spec.templates.is_empty());
+        let is_given = spec.is_some_and(|spec| {
+            !spec.secrets.is_empty() || !spec.templates.is_empty() || !spec.identities.is_empty()
+        });
         if text.is_empty() || !is_given {
             return text;
         }
         let secrets = self.context.held_secrets.of(self.of).unwrap_or_default();
+        let tokens = self.context.held_tokens.of(self.of);
         let seen = self.context.held_template_data.seen(self.of);
-        hide(text, secrets.hidden().chain(seen.iter().flat_map(|redacted| redacted.hidden())))
+        let of_templates = seen.iter().flat_map(|data| data.hidden());
+        hide(text, secrets.hidden().chain(identities::hidden(&tokens)).chain(of_templates))
     }
 
     async fn start(self, mut commands: mpsc::Receiver<TaskCommand>) {
@@ -387,7 +391,8 @@ impl Runner {
         life: impl Future<Output = ()>,
     ) {
         let with_templates = templates::alongside(self, templates, life);
-        let with_tokens = identities::alongside(self, with_templates);
+        let with_secrets = secrets::alongside(self, with_templates);
+        let with_tokens = identities::alongside(self, with_secrets);
         let Some(socket) = socket else { return with_tokens.await };
         tokio::select! {
             () = with_tokens => {}

@@ -1,6 +1,8 @@
 //! The secrets of tasks: a server reads them from variables when a task starts; they are in memory while its allocation lives.
 
 use std::collections::HashMap;
+use std::future::pending;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_api::agent::{AllocId, SecretItems, SecretSpec};
@@ -9,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::runner::{Context, Runner, TaskCommand, stop_requested};
 use super::secret_files;
-use super::server_requests::{RequestError, until_available};
+use super::server_requests::{RequestError, RetryPause, until_available};
 use crate::alloc_dir;
 use crate::drivers::settings::setup;
 use crate::lifecycle::{RunSpec, StartFailure, StartFailureKind, TaskRef};
@@ -84,6 +86,34 @@ pub(super) async fn known(context: &Context, run: &RunSpec, of: TaskRef) -> Resu
     }
     let read = read(context, of, &spec.name, &spec.secrets).await;
     read.map_err(|unanswered| format!("get the task's secrets: {}", unanswered.text))
+}
+
+/// Does what a task's life consists of. What a task was given that runs on from an earlier run of the agent is read again
+/// meanwhile: only what is known is hidden from those who are shown what happened to it.
+pub(super) async fn alongside(runner: &Runner, life: impl Future<Output = ()>) {
+    if runner.spec().secrets.is_empty() || runner.context.held_secrets.of(runner.of).is_some() {
+        return life.await;
+    }
+    // Boxed: few tasks have it, and all of these lives are held in memory.
+    let reading: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(async {
+        read_again(runner).await;
+        pending().await
+    });
+    tokio::select! {
+        () = life => {}
+        () = reading => {}
+    }
+}
+
+/// Returns once it is known, or a server takes it away.
+async fn read_again(runner: &Runner) {
+    let (of, spec) = (runner.of, runner.spec());
+    let mut pause = RetryPause::default();
+    while let Err(error) = read(&runner.context, of, &spec.name, &spec.secrets).await
+        && !error.taken
+    {
+        pause.wait().await;
+    }
 }
 
 /// Asks a server, and holds what it says.

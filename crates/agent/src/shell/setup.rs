@@ -220,7 +220,7 @@ fn remove_networks(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
 }
 
 fn drop_secrets(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
-    subject.context.held.end(subject.run.alloc);
+    subject.context.held_tokens.end(subject.run.alloc);
     subject.context.held_secrets.end(subject.run.alloc);
     subject.context.held_template_data.end(subject.run.alloc);
     Ok(())

@@ -150,7 +150,7 @@ debug_shows!(AclToken {
 
 /// How long a token is to last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a duration like \"8h30m\", or nanoseconds")]
 pub enum AclTtl {
     /// As `8h30m`.
     Text(String),

@@ -208,6 +208,15 @@ impl<R: Runtime> Peers<R> {
         futures_util::future::join_all(pending).await.into_iter().collect()
     }
 
+    /// Waits until there is a connection to a server, whose address is known from the cluster's membership.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn reach(&self, server: u64, address: &PeerAddress) -> Result<(), RequestError> {
+        self.link(server, address).conn::<R>().await?;
+        Ok(())
+    }
+
     /// Asks a server, whose address is known from the cluster's membership.
     ///
     /// # Errors

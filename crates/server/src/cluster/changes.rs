@@ -29,7 +29,7 @@ impl Cluster {
         let deadline = tokio::time::Instant::now() + LEADER_MAX;
         loop {
             let answer = match self.other_leader() {
-                Some(leader) => match self.ask(&leader, &PeerRequest::Change(change)).await {
+                Some(leader) => match self.ask_leader(&leader, &PeerRequest::Change(change)).await {
                     Ok(answer) => answer,
                     Err(RequestError::NotSent(_)) => PeerAnswer::NotLeader(None),
                     Err(RequestError::Refused(why)) => PeerAnswer::Refused(why),

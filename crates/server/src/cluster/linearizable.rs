@@ -77,7 +77,7 @@ impl Cluster {
             (self.replication.read_position().await.map_err(|error| error.to_string())?, None)
         } else {
             let leader = self.other_leader().ok_or_else(|| self.no_leader())?;
-            match self.ask(&leader, &PeerRequest::ReadPosition).await {
+            match self.ask_leader(&leader, &PeerRequest::ReadPosition).await {
                 Ok(PeerAnswer::Position(position, seen)) => (position, seen),
                 Ok(PeerAnswer::Refused(why)) => return Err(why),
                 Ok(_) => return Err(self.no_leader()),

@@ -159,6 +159,24 @@ impl Cluster {
         Some((leader, PeerAddress(self.replication.peer(leader)?.address)))
     }
 
+    /// Sends a request to the leader. One that is not reached is waited for only until another leads: the network may
+    /// swallow every attempt to reach it, and each of these takes its time to fail.
+    async fn ask_leader(
+        &self,
+        leader: &(u64, PeerAddress),
+        request: &PeerRequest,
+    ) -> Result<PeerAnswer, RequestError> {
+        let (server, address) = leader;
+        tokio::select! {
+            biased;
+            reached = self.replication.peers().reach(*server, address) => reached?,
+            _ = self.replication.await_leader(Some(*server), ANSWER_MAX) => {
+                return Err(RequestError::NotSent(format!("server {server} is not reached, and leads no more")));
+            }
+        }
+        self.ask(leader, request).await
+    }
+
     /// Sends a request to another server.
     async fn ask(&self, to: &(u64, PeerAddress), request: &PeerRequest) -> Result<PeerAnswer, RequestError> {
         self.ask_for(to, request, ANSWER_MAX).await

@@ -88,7 +88,7 @@ impl Cluster {
             let too_large = ProposeError::TooLarge { bytes: entry.len(), max: ENTRY_BYTES_MAX };
             return Some(Err(too_large));
         }
-        let committed = match self.ask(&leader, &request).await {
+        let committed = match self.ask_leader(&leader, &request).await {
             Ok(PeerAnswer::NotLeader(_)) | Err(RequestError::NotSent(_) | RequestError::Refused(_)) => {
                 return None;
             }

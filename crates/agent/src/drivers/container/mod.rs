@@ -6,6 +6,7 @@ mod capabilities;
 mod device_files;
 mod exec;
 mod mounts;
+mod one_or_list;
 mod runtime;
 mod seccomp;
 mod settings;

@@ -5,11 +5,11 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::binds::Binds;
-use super::settings::one_block;
+use super::one_or_list;
 use crate::drivers::TaskContext;
 use crate::drivers::settings::setup;
 use crate::keeper::plan::BindSource;
@@ -27,46 +27,31 @@ const TMPFS_BYTES: u64 = 64 << 20;
 
 /// A `mount` block.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a block")]
 pub(super) struct MountBlock {
     #[serde(rename = "type")]
     kind: String,
     target: String,
     source: String,
     readonly: bool,
-    #[serde(deserialize_with = "one_block")]
+    #[serde(deserialize_with = "one_or_list::at_most_one")]
     bind_options: Option<BindOptions>,
-    #[serde(deserialize_with = "one_block")]
+    #[serde(deserialize_with = "one_or_list::at_most_one")]
     tmpfs_options: Option<TmpfsOptions>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a block")]
 struct BindOptions {
     propagation: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a block")]
 struct TmpfsOptions {
     /// The size limit of the tmpfs, in bytes.
     size: Option<u64>,
     mode: Option<u32>,
-}
-
-/// Blocks of a job file: a list in JSON, or one.
-pub(super) fn blocks<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<MountBlock>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum OneOrManyMounts {
-        One(MountBlock),
-        List(Vec<MountBlock>),
-    }
-    Ok(match Option::<OneOrManyMounts>::deserialize(input)? {
-        None => Vec::new(),
-        Some(OneOrManyMounts::One(block)) => vec![block],
-        Some(OneOrManyMounts::List(blocks)) => blocks,
-    })
 }
 
 /// What a container is given besides its own files.
@@ -265,7 +250,7 @@ mod tests {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct MountSettings {
-        #[serde(deserialize_with = "blocks")]
+        #[serde(deserialize_with = "one_or_list::many")]
         mount: Vec<MountBlock>,
         volumes: Vec<String>,
     }

@@ -5,11 +5,11 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use berth_api::agent::PortBinding;
-use serde::de::Error;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::capabilities::Rights;
 use super::mounts::{self, Collector, Mounts};
+use super::one_or_list;
 use crate::drivers::settings::setup;
 use crate::drivers::{ImageRequest, TaskContext};
 use crate::images::{ImageConfig, PullPolicy, RegistryCredentials};
@@ -37,7 +37,7 @@ pub(super) struct ContainerSettings {
     image: String,
     command: String,
     args: Vec<String>,
-    #[serde(deserialize_with = "words")]
+    #[serde(deserialize_with = "one_or_list::many_unless_null")]
     entrypoint: Option<Vec<String>>,
     /// The working directory; by default the image's, else `/`.
     work_dir: String,
@@ -51,7 +51,7 @@ pub(super) struct ContainerSettings {
     /// Microseconds within which that holds.
     cpu_cfs_period: Option<u64>,
     /// Whom to be to the image's registry.
-    #[serde(deserialize_with = "one_block")]
+    #[serde(deserialize_with = "one_or_list::at_most_one")]
     auth: Option<Auth>,
     /// Ask the registry at each start whether the image is still the same: the policy `always`.
     force_pull: bool,
@@ -69,10 +69,10 @@ pub(super) struct ContainerSettings {
     cap_drop: Vec<String>,
     cap_add: Vec<String>,
     /// What it sees of directories of the node and of its allocation, and memory.
-    #[serde(deserialize_with = "mounts::blocks")]
+    #[serde(deserialize_with = "one_or_list::many")]
     mount: Vec<mounts::MountBlock>,
     /// The same, as a list.
-    #[serde(deserialize_with = "mounts::blocks")]
+    #[serde(deserialize_with = "one_or_list::many")]
     mounts: Vec<mounts::MountBlock>,
     /// The same, as `SOURCE:DESTINATION`.
     volumes: Vec<String>,
@@ -82,7 +82,7 @@ pub(super) struct ContainerSettings {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a block")]
 struct Auth {
     username: String,
     password: String,
@@ -92,40 +92,6 @@ struct Auth {
     /// Accepted and not used: Nomad has it for people.
     #[serde(rename = "email")]
     _email: String,
-}
-
-/// A block of a job file is a list of one in JSON.
-pub(super) fn one_block<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    input: D,
-) -> Result<Option<T>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum OneOrList<T> {
-        One(T),
-        List(Vec<T>),
-    }
-    match Option::<OneOrList<T>>::deserialize(input)? {
-        None => Ok(None),
-        Some(OneOrList::One(block)) => Ok(Some(block)),
-        Some(OneOrList::List(list)) if list.len() > 1 => {
-            Err(D::Error::custom("there are several blocks where there is one at most"))
-        }
-        Some(OneOrList::List(list)) => Ok(list.into_iter().next()),
-    }
-}
-
-/// A list, or one word.
-fn words<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Vec<String>>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum WordOrList {
-        One(String),
-        List(Vec<String>),
-    }
-    Ok(Option::<WordOrList>::deserialize(input)?.map(|value| match value {
-        WordOrList::One(word) => vec![word],
-        WordOrList::List(words) => words,
-    }))
 }
 
 /// How long a task waits for its image when its job does not say.

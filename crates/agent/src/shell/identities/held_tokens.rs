@@ -9,6 +9,7 @@ use berth_api::agent::{AllocId, IdentitySpec, SignedToken};
 
 use super::variable;
 use crate::lifecycle::TaskRef;
+use crate::secrets::Redaction;
 
 /// A token and when it must be renewed. Times are nanoseconds since the Unix epoch, by the agent's clock.
 #[derive(Clone, PartialEq, Eq)]
@@ -45,7 +46,7 @@ pub(in crate::shell) struct HeldTokens(Mutex<HashMap<(AllocId, u16), Arc<TaskTok
 
 impl HeldTokens {
     /// The tokens of a task.
-    pub(super) fn of(&self, of: TaskRef) -> Arc<TaskTokens> {
+    pub(in crate::shell) fn of(&self, of: TaskRef) -> Arc<TaskTokens> {
         self.all().get(&(of.alloc, of.task)).cloned().unwrap_or_default()
     }
 
@@ -68,6 +69,11 @@ impl HeldTokens {
     fn all(&self) -> MutexGuard<'_, HashMap<(AllocId, u16), Arc<TaskTokens>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What people are not to be shown.
+pub(in crate::shell) fn hidden(tokens: &TaskTokens) -> impl Iterator<Item = Redaction<'_>> {
+    tokens.iter().map(|(name, held)| (format!("<identity.{name}>"), held.token.as_str()))
 }
 
 /// What a task that starts finds in its environment.

@@ -3,7 +3,7 @@
 mod held_tokens;
 mod renew;
 
-pub(super) use held_tokens::HeldTokens;
+pub(super) use held_tokens::{HeldTokens, hidden};
 pub(super) use renew::{alongside, obtain};
 
 /// The variable that holds the token of an identity.

@@ -57,7 +57,7 @@ async fn have_all(runner: &Runner) -> Result<Arc<TaskTokens>, StartFailure> {
 
 /// Returns once the task holds tokens that are good for a while.
 async fn have_good(runner: &Runner) -> Result<(), RequestError> {
-    let tokens_of_task = runner.context.held.of(runner.of);
+    let tokens_of_task = runner.context.held_tokens.of(runner.of);
     let at_ns = runner.context.clock.now_ns();
     let is_good = |identity: &&IdentitySpec, until: fn(&HeldToken) -> u64| {
         tokens_of_task.get(&identity.name).is_some_and(|token| until(token) > at_ns)
@@ -74,19 +74,19 @@ async fn have_good(runner: &Runner) -> Result<(), RequestError> {
 /// Asks for tokens, and holds them from then on.
 async fn fetch(runner: &Runner, identities: Vec<String>) -> Result<Arc<TaskTokens>, RequestError> {
     if identities.is_empty() {
-        return Ok(runner.context.held.of(runner.of));
+        return Ok(runner.context.held_tokens.of(runner.of));
     }
     let signed =
         runner.context.server_client.tokens(runner.of.alloc, &runner.spec().name, identities).await?;
     let now_ns = runner.context.clock.now_ns();
     let held = |token: SignedToken| (token.identity.clone(), HeldToken::new(token, now_ns, random_number()));
-    Ok(runner.context.held.add(runner.of, signed.into_iter().map(held).collect()))
+    Ok(runner.context.held_tokens.add(runner.of, signed.into_iter().map(held).collect()))
 }
 
 impl Runner {
     /// Writes the files of all tokens that the task holds, and down when they are due.
     async fn write_all(&self) -> Result<Arc<TaskTokens>, String> {
-        let held = self.context.held.of(self.of);
+        let held = self.context.held_tokens.of(self.of);
         let (tokens, dir) = (held.clone(), self.keeper_dir.clone());
         let written = self.blocking(move |_, run, of, paths| {
             let spec = &run.group.tasks[usize::from(of.task)];
@@ -163,7 +163,7 @@ async fn renew(runner: &Runner) {
 /// When the tokens are due that are worth renewing: as they are held, or as an earlier run of the agent wrote down; at once
 /// where neither says.
 fn due_times(runner: &Runner) -> BTreeMap<String, u64> {
-    let held = runner.context.held.of(runner.of);
+    let held = runner.context.held_tokens.of(runner.of);
     let record: TokensRecord = disk::read(&runner.keeper_dir, RECORD).ok().flatten().unwrap_or_default();
     let due = |identity: &IdentitySpec| {
         let held = held.get(&identity.name).map(|token| token.renew_ns);

@@ -65,7 +65,7 @@ impl ServerRecoverArgs {
 
 /// A server in peers.json: an object in newer versions of Nomad, an address in the oldest.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "an entry is neither an object with \"id\" and \"address\" nor an address")]
 enum PeersEntry {
     Server { id: String, address: String },
     Address(String),
