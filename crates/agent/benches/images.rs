@@ -1,5 +1,5 @@
-//! What it costs to have an image of 500 MB in layers ready that a registry on this machine serves, beside what the disk
-//! and the usual unpacker take for the same layers.
+//! The time to get an image of 500 MB in layers from a registry on this machine, beside the time that the disk and the usual
+//! unpacker take for the same layers.
 
 #[path = "../tests/common/mod.rs"]
 #[allow(dead_code)]

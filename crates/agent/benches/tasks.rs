@@ -1,4 +1,4 @@
-//! What tasks cost an agent: starting, taking up and stopping two hundred of them, and the memory of a keeper.
+//! The cost of tasks to an agent: starting, taking up and stopping two hundred of them, and the memory of a keeper.
 
 #[path = "../tests/common/mod.rs"]
 #[allow(dead_code)]

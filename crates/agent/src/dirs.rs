@@ -20,7 +20,7 @@ use crate::users::User;
 #[derive(Debug)]
 pub(crate) struct Dir {
     fd: OwnedFd,
-    /// As errors name it.
+    /// The path as errors name it.
     path: PathBuf,
 }
 
@@ -57,8 +57,8 @@ impl Dir {
 
     /// Makes it a user's.
     pub(crate) fn give(&self, user: &User) -> std::result::Result<(), Failure> {
-        let given = fchown(&self.fd, Some(user.uid), Some(user.gid));
-        given.doing(|| format!("give {} to {}", self.path.display(), user.name))
+        let changed = fchown(&self.fd, Some(user.uid), Some(user.gid));
+        changed.doing(|| format!("give {} to {}", self.path.display(), user.name))
     }
 }
 

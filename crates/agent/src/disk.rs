@@ -13,7 +13,7 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use crate::failure::{Failure, FailureContext};
 
 const MAGIC: [u8; 4] = *b"BRTH";
-/// Of what is written. Every version up to this one is read.
+/// The version of records that are written. Every version up to this one is read.
 pub(crate) const VERSION: u16 = 2;
 const HEADER_BYTES: usize = 16;
 const SHORT: &str = "shorter than its header";
@@ -144,11 +144,11 @@ pub(crate) fn in_parallel<T: Sync, R: Send>(things: &[T], work: impl Fn(&T) -> R
     }
     let part = things.len().div_ceil(PARALLEL_MAX);
     thread::scope(|scope| {
-        let begun: Vec<_> = things
+        let threads: Vec<_> = things
             .chunks(part)
             .map(|part| (part, thread::Builder::new().spawn_scoped(scope, move || all(part))))
             .collect();
-        let done = begun.into_iter().flat_map(|(part, thread)| match thread {
+        let done = threads.into_iter().flat_map(|(part, thread)| match thread {
             Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
             // Where there can be no more threads, it takes longer.
             Err(_) => all(part),

@@ -1,4 +1,4 @@
-//! What the agent reads and nobody vouches for, damaged and made up: it is understood or refused, and never ends the agent.
+//! Fuzz tests of untrusted input, damaged and generated: it is understood or refused, and never ends the agent.
 //!
 //! A few hundred cases each; `PROPTEST_CASES` says how many otherwise.
 

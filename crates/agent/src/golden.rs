@@ -1,4 +1,4 @@
-//! What agents and keepers wrote, as files: every later version must read them.
+//! Golden files of the records that agents and keepers wrote: every later version must read them.
 //!
 //! `state-vN.txt` has one record of every kind, in hexadecimal, as version N wrote it. When a change of a record makes
 //! `what_is_written_is_what_the_golden_file_says` fail: give new fields new tags, raise [`disk::VERSION`], and run the

@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// How an operator says which of the node's addresses is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostNetwork {
-    /// This address.
+    /// The network of this address.
     Address(IpAddr),
     /// The first in a range, as `10.0.0.0/8`.
     Range(IpAddr, u8),

@@ -9,7 +9,7 @@ use crate::failure::{Failure, FailureContext};
 
 /// The kernel's list of the mounts of this process.
 const MOUNTS: &str = "/proc/self/mountinfo";
-/// Of a line: where it is mounted.
+/// The field of a line that has the mount point.
 const POINT_FIELD: usize = 4;
 
 /// One line of `/proc/self/mountinfo`.
@@ -20,7 +20,7 @@ pub(crate) struct MountEntry {
     pub(crate) kind: String,
     /// What it is on: a device's path, or a word for what is on none.
     pub(crate) source: String,
-    /// Those of the filesystem, not of this mount of it.
+    /// Options of the filesystem, not of this mount of it.
     pub(crate) options: Vec<String>,
 }
 

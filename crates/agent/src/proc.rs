@@ -1,4 +1,4 @@
-//! What /proc says about processes and the machine.
+//! Reads of /proc about processes and the machine.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! For tests: a task that puts a link in place of its directory, and the directory back, while something is done there.
+//! For tests: replaces a task's directory by a link and back, again and again, while something is done there.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

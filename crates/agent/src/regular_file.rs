@@ -1,5 +1,5 @@
-//! Files that are named by jobs and operators: opened only once it is known that they are regular ones. To open a pipe waits
-//! for its other end, which may never come, and to open a device may do something.
+//! Opens files that jobs and operators name only if they are regular: opening a pipe waits for its other end, which may never come,
+//! and opening a device may have effects.
 
 use std::fs::{File, FileType};
 use std::io;

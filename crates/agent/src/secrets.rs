@@ -1,4 +1,4 @@
-//! What a task was given of variables: items by the names of secrets.
+//! The secrets of a task: the items of variables by the names of its `secret` blocks, and their redaction in texts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ pub struct Secrets {
     env: BTreeMap<String, String>,
 }
 
-/// For tasks that have none.
+/// The secrets of tasks that have none.
 pub static NO_SECRETS: Secrets = Secrets { items: BTreeMap::new(), env: BTreeMap::new() };
 
 /// Without what is secret.

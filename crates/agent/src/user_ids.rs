@@ -1,4 +1,4 @@
-//! Ids of users for containers: each allocation has a range of the host's that nobody else has.
+//! Ranges of user ids for containers: each allocation has a range of the host's ids to itself.
 
 use std::collections::BTreeMap;
 use std::path::Path;

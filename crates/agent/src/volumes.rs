@@ -54,7 +54,7 @@ impl MountDir {
 pub struct VolumeMount {
     /// The path on the host.
     pub source: PathBuf,
-    /// Within the task, absolute.
+    /// The absolute path within the task.
     pub destination: String,
     /// The task may not write.
     pub read_only: bool,
@@ -62,7 +62,7 @@ pub struct VolumeMount {
     pub follows_host: bool,
 }
 
-/// Those that are there.
+/// The configured volumes that exist.
 pub(crate) fn usable(configured: &HostVolumes) -> HostVolumes {
     let usable = configured.iter().filter(|(_, volume)| volume.path.is_dir());
     usable.map(|(name, volume)| (name.clone(), volume.clone())).collect()

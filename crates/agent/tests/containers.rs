@@ -47,12 +47,12 @@ fn output_and_exit_code(runtime: &str) {
 }
 
 #[test]
-fn crun_runs_a_container_and_tells_its_exit_code() {
+fn crun_runs_a_container_and_its_exit_code_is_reported() {
     output_and_exit_code("/usr/bin/crun");
 }
 
 #[test]
-fn runc_runs_a_container_and_tells_its_exit_code() {
+fn runc_runs_a_container_and_its_exit_code_is_reported() {
     output_and_exit_code("/usr/sbin/runc");
 }
 
@@ -184,7 +184,7 @@ fn a_container_without_a_keeper_is_cleaned_up() {
 
 /// What a task may replace is not what its agent changes.
 #[test]
-fn want_of_memory_is_told() {
+fn an_oom_kill_is_reported() {
     let Some(mut world) = World::new("/usr/bin/crun") else { return };
     let root = world.root();
     let number = world.first;

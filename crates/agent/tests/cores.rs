@@ -1,4 +1,4 @@
-//! Tasks that ask for MHz are kept off the cores of tasks that have some of their own, also by an agent that was killed.
+//! Tasks that ask for MHz are kept off the cores of tasks that have some of their own, also after the agent was killed.
 
 #[path = "common/busybox.rs"]
 mod busybox;

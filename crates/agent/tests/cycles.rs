@@ -1,4 +1,4 @@
-//! An agent that is killed again and again while it starts and stops tasks: nothing is begun twice, and nothing is left.
+//! An agent that is killed again and again while it starts and stops tasks: none is started twice, and nothing is left over.
 //!
 //! `BERTH_TEST_ROUNDS` says how often; each round kills it twice.
 

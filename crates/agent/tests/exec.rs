@@ -1,4 +1,4 @@
-//! Commands within tasks: real processes, real terminals, and people who behave badly.
+//! Commands within tasks: real processes, real terminals, and clients that misbehave.
 
 #[allow(dead_code)]
 mod common;
@@ -46,7 +46,7 @@ fn a_command_sees_what_the_task_sees() {
 }
 
 #[test]
-fn the_end_by_a_signal_is_told_as_shells_tell_it() {
+fn an_end_by_a_signal_has_the_exit_code_of_shells() {
     let mut world = world();
     let mut exec = Exec::start(&mut world.server, 1, 1, &["sh", "-c", "kill -9 $$"], false);
     assert_eq!(exec.end(&mut world.server), Ok(137));

@@ -1,4 +1,4 @@
-//! The exec driver with real runtimes: a command of the host in a cage.
+//! The exec driver with real runtimes: isolated commands of the host.
 
 #[path = "common/busybox.rs"]
 #[allow(dead_code)]

@@ -1,4 +1,4 @@
-//! What an agent tells of its node, and that it tells again what has changed.
+//! What an agent reports of its node, and that it reports changes.
 
 #[allow(dead_code)]
 mod common;
@@ -27,7 +27,7 @@ fn attribute<'a>(node: &'a NodeSpec, name: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn a_runtime_that_goes_is_told_of_while_the_agent_runs() {
+fn a_runtime_that_is_removed_is_reported_while_the_agent_runs() {
     if !fs::exists(RUNTIME).is_ok_and(|exists| exists) || !rustix::process::geteuid().is_root() {
         return eprintln!("skipped: there is no {RUNTIME}, or this is not root");
     }

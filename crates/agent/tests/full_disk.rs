@@ -1,5 +1,5 @@
-//! A node's disk that is full: what ran beside who filled it is told right, logs keep to their size, and all goes on once there
-//! is room.
+//! A node whose disk is full: the other tasks are reported correctly, logs keep to their size, and work goes on once there is
+//! space.
 
 #[allow(dead_code)]
 mod common;

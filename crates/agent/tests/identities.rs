@@ -1,4 +1,4 @@
-//! Tokens and secrets of tasks, from a server that gives them, or does not.
+//! Tokens and secrets of tasks, from a server that grants or refuses them.
 
 #[allow(dead_code)]
 mod common;

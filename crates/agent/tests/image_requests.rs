@@ -1,4 +1,4 @@
-//! What people ask of a node's images: lists, pulls, archives that are sent in pieces, removals.
+//! Requests of users about a node's images: lists, pulls, archives that are sent in pieces, removals.
 
 #[allow(dead_code)]
 mod common;
@@ -104,7 +104,7 @@ fn saved(images: &[(&Image, &[&str])]) -> Vec<u8> {
 }
 
 #[test]
-fn what_runs_is_told_and_stays() {
+fn images_in_use_are_marked_and_stay() {
     let image = Image::new(
         vec![Layer::busybox().finish()],
         json!({"Cmd": ["/bin/sh", "-c", "echo up; sleep 1000"], "Env": ["PATH=/bin"]}),

@@ -1,4 +1,4 @@
-//! Images from registries: Debian's, and ones that lie, break off, dawdle and never end.
+//! Images from registries: Debian's, and ones that send wrong content, break off, stall and never end.
 
 #[allow(dead_code)]
 mod common;
@@ -204,7 +204,7 @@ fn a_mirror_that_is_down_is_asked_once() {
 }
 
 #[test]
-fn who_may_not_know_an_image_is_told_so() {
+fn an_image_without_permission_is_refused_with_the_reason() {
     let Some(registry) = Registry::start(Some(USERS)) else { return };
     let file = tempfile::NamedTempFile::new().expect("a file");
     let Some(mut world) =
@@ -362,7 +362,7 @@ fn a_mirror_is_asked_first_and_passed_over_when_it_fails() {
 
 /// Each lie is told by name, and nothing of it is kept.
 #[test]
-fn a_registry_that_lies_gets_nothing_done() {
+fn a_registry_that_sends_wrong_content_gets_nothing_stored() {
     let image = simple("never");
     let (layer, blob) = (image.layers[0].clone(), image.blobs[&image.layers[0]].clone());
     let is_layer = move |asked: &Asked| asked.path.ends_with(&layer);
@@ -672,7 +672,7 @@ fn an_image_may_have_more_than_a_hundred_layers() {
 
 /// Killed while a layer is being unpacked, an agent goes on from nothing, and leaves nothing.
 #[test]
-fn an_agent_that_is_killed_meanwhile_begins_anew() {
+fn an_agent_that_is_killed_meanwhile_pulls_again() {
     static HOLD: AtomicUsize = AtomicUsize::new(1);
     let image = simple("again");
     let (layer, blob) = (image.layers[0].clone(), image.blobs[&image.layers[0]].clone());

@@ -235,7 +235,7 @@ fn what_the_agent_blocks_a_task_does_not_and_its_end_is_noticed() {
 }
 
 #[test]
-fn what_cannot_be_run_is_said() {
+fn a_program_that_cannot_be_run_is_named() {
     let keep = Keep::new();
     let mut plan = keep.plan(1, "");
     let Some(Run::Process(run)) = &mut plan.run else { unreachable!() };

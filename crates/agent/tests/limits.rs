@@ -1,4 +1,4 @@
-//! Limits that hold: memory, processes and processors of tasks of the host, and processes of containers.
+//! Limits are enforced: memory, processes and processors of tasks of the host, and processes of containers.
 
 #[path = "common/busybox.rs"]
 mod busybox;
@@ -48,7 +48,7 @@ fn are_gone(start: &StartRecord) -> bool {
 }
 
 #[test]
-fn a_task_of_the_host_that_takes_too_much_memory_is_ended_and_told_so() {
+fn a_task_of_the_host_that_takes_too_much_memory_is_killed_with_that_reason() {
     let mut world = World::new();
     let script = "x=$(tail -c 200000000 /dev/zero | tr '\\0' x); echo survived";
     let spec = TaskSpec { memory_mb: 32, ..shell("t", script) };

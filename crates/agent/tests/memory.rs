@@ -1,4 +1,4 @@
-//! What a lab process pays for a node: prints it, and holds it to the promise.
+//! The memory that a lab process needs for a node: printed, and compared with the documented limit.
 
 use std::fs;
 

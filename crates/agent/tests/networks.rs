@@ -476,7 +476,7 @@ fn networks_survive_the_agent_and_what_is_nobodys_goes() {
 
 /// An agent is killed after it has made an interface, and before the network is whole.
 #[test]
-fn what_was_made_half_is_made_anew() {
+fn a_network_that_was_made_in_part_is_made_again() {
     let Some(mut world) = World::new() else { return };
     let mut task = world.task("t", &serve(80, "web"), json!({"ports": ["web"]}));
     task.restart.attempts = 1;
@@ -493,7 +493,7 @@ fn what_was_made_half_is_made_anew() {
 }
 
 #[test]
-fn a_port_that_is_taken_and_a_contradiction_are_told_by_name() {
+fn a_used_port_and_a_contradiction_are_refused_by_name() {
     let Some(mut world) = World::new() else { return };
     let mut failure = |number: u8, mode: &str, config: Value| {
         let task = world.task("t", "sleep 1000", config);
@@ -524,7 +524,7 @@ fn a_port_that_is_taken_and_a_contradiction_are_told_by_name() {
 }
 
 #[test]
-fn an_agent_that_is_told_to_stop_leaves_no_rules() {
+fn an_agent_that_is_stopped_leaves_no_rules() {
     let Some(mut world) = World::new() else { return };
     let task = world.task("t", "trap exit TERM; sleep 1000 & wait", json!({}));
     world.run(1, "", vec![task], &[]);

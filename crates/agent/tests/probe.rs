@@ -1,5 +1,5 @@
-//! A task feels along the bars of its cage: what is so of each, in a container and for a command of the host. Its agent was
-//! started with much that no task must have of it.
+//! A task that tries every way out of its isolation, in a container and as a command of the host. Its agent was started with much
+//! that no task may have.
 
 #[path = "common/busybox.rs"]
 mod busybox;

@@ -1,4 +1,4 @@
-//! An agent that takes up again what runs on its node, after its own end and after that of the machine.
+//! An agent that takes up what runs on its node, after its own end and after a restart of the machine.
 //!
 //! `BERTH_TEST_ROUNDS` says how often it is killed while two hundred tasks run.
 

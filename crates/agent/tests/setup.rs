@@ -1,4 +1,4 @@
-//! An agent that ends at each step of preparing an allocation and of cleaning it up: the next one goes on, starts nothing
+//! An agent that is killed at each step of preparing an allocation and of cleaning it up: the next one continues, starts nothing
 //! twice, and leaves nothing.
 
 #[path = "common/busybox.rs"]

@@ -1,4 +1,4 @@
-//! Tasks that end as soon as they begin: what is told of them is right each time, in a container and without one.
+//! Tasks that end as soon as they begin are reported correctly each time, in a container and without one.
 
 #[path = "common/busybox.rs"]
 mod busybox;
@@ -57,12 +57,12 @@ fn check(world: &mut World, spec: impl Fn(u8) -> TaskSpec, signal: i32) {
 }
 
 #[test]
-fn processes_that_end_at_once_are_told_of_as_they_ended() {
+fn processes_that_end_at_once_are_reported_correctly() {
     check(&mut World::new(), |number| shell("t", &script(number)), 9);
 }
 
 #[test]
-fn containers_that_end_at_once_are_told_of_as_they_ended() {
+fn containers_that_end_at_once_are_reported_correctly() {
     let images = busybox::image(&["sh"]);
     for runtime in busybox::runtimes() {
         let mut world = World::with_runtime(runtime, images.path());

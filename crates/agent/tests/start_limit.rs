@@ -1,4 +1,4 @@
-//! More tasks than may start at a time, and all of them take too long: others start all the same.
+//! More tasks than may start at a time, all of which start slowly: others start all the same.
 
 #[path = "common/busybox.rs"]
 mod busybox;

@@ -1,4 +1,4 @@
-//! Cores and devices: tasks get those that they were given, and no others.
+//! Cores and devices: tasks get those that they were assigned, and no others.
 
 #[allow(dead_code)]
 mod common;
@@ -114,7 +114,7 @@ fn last_core() -> u32 {
 const CORES: &str = "grep Cpus_allowed_list /proc/self/status; echo $NOMAD_CPU_CORES";
 
 #[test]
-fn a_command_runs_on_its_cores_and_is_told_its_devices() {
+fn a_command_runs_on_its_cores_and_has_its_devices_in_its_environment() {
     let mut world = World::start("");
     let core = last_core();
     let script = format!("{CORES}; echo $BERTH_DEVICE_IDS $BERTH_DEVICE_FILES");

@@ -1,4 +1,4 @@
-//! Templates of tasks, from a server that says what they show, through deaths of their agent.
+//! Templates of tasks with a server that provides their data, also when their agent is killed.
 
 #[allow(dead_code)]
 mod common;
@@ -100,7 +100,7 @@ fn a_change_is_followed_by_whichever_agent_is_there() {
 }
 
 #[test]
-fn what_a_task_was_to_notice_the_agent_that_comes_after_tells_it() {
+fn a_notification_that_is_due_is_sent_by_the_next_agent() {
     let mut world = World::new();
     world.server.show(Some(&[("user", "one")]));
     let slow = TemplateSpec { splay_ms: 1_000 * HOUR_MS, ..template(TemplateChange::Restart) };
@@ -173,7 +173,7 @@ fn until_heartbeat(world: &mut World) {
 }
 
 #[test]
-fn a_task_is_told_once_its_file_is_written_by_whichever_agent() {
+fn a_task_is_notified_once_its_file_is_written_by_whichever_agent() {
     let mut world = World::new();
     world.server.show(Some(&[("user", "one")]));
     world.server.desire(vec![run(1, vec![task(vec![template(TemplateChange::Restart)])])], &[], &[], &[]);

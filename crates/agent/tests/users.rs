@@ -1,4 +1,4 @@
-//! Users of containers with real runtimes: root within is nobody outside, and files have the owners that the disk has.
+//! Users of containers with real runtimes: root in one is an unprivileged user of the host, and files keep their owners on disk.
 
 #[path = "common/busybox.rs"]
 mod busybox;
@@ -139,7 +139,7 @@ fn root_of_a_container_is_nobody_of_the_host_and_files_have_the_owners_of_the_di
 }
 
 #[test]
-fn who_is_beyond_the_ids_of_a_container_is_told_so() {
+fn a_user_beyond_the_ids_of_a_container_is_refused_by_name() {
     let Some((mut world, images)) = worlds().into_iter().next() else { return };
     let image = images.path().join("root");
     let mut hosts = contained(&image, "", "true");

@@ -1,4 +1,4 @@
-//! What a person at the keyboard waits for: the first line of a log, a list of 10,000 jobs, and the completion of an id among them.
+//! Response times that users notice: the first line of a log, a list of 10,000 jobs, and the completion of an id among them.
 
 #[path = "../tests/e2e/mod.rs"]
 mod e2e;

@@ -1,4 +1,4 @@
-//! What a user waits for: `berth dev` until it is ready, a job until it runs.
+//! Times that users wait: until `berth dev` is ready, and until a job runs.
 
 #[path = "../tests/e2e/mod.rs"]
 mod e2e;

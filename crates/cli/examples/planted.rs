@@ -1,5 +1,5 @@
-//! Plants one fault after the other in a copy of the code, and sees whether the tests fail that are there to find it:
-//! `make test-long PART=planted`. `PLANTED` chooses faults by a text of their rows, `PLANTED_PACKAGES` by the packages of their tests.
+//! Plants one fault after the other in a copy of the code, and runs the tests that must find it: `make test-long PART=planted`.
+//! `PLANTED` selects faults by a text of their rows, `PLANTED_PACKAGES` by the packages of their tests.
 
 #[path = "../tests/planted/list.rs"]
 mod list;

@@ -1,4 +1,4 @@
-//! Commands of Nomad that stand elsewhere here: what is typed as Nomad has it does the same.
+//! Nomad's commands that have another name or place here: typed as Nomad has them, they do the same.
 
 use std::ffi::OsString;
 

@@ -1,5 +1,5 @@
-//! Long flags with one dash: `-detach` means `--detach`, as Nomad's users write it. And switches with their value behind a space:
-//! `--raw-exec true` means `--raw-exec=true`, as the setting has it in a file.
+//! Rewrites arguments before they are parsed. Long flags with one dash, as Nomad's users write them: `-detach` becomes `--detach`. And
+//! switches whose value follows as a word of its own: `--raw-exec true` becomes `--raw-exec=true`.
 
 use std::{collections::BTreeSet, ffi::OsString};
 

@@ -1,4 +1,4 @@
-//! Confirmation before a change that cannot be undone.
+//! Asks for confirmation before a change that cannot be undone.
 
 use std::io::{self, BufRead, IsTerminal};
 

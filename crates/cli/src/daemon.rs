@@ -1,4 +1,4 @@
-//! What `berth dev`, `berth server` and `berth agent` have in common: a runtime, a log on standard error, and an end.
+//! What `berth dev`, `berth server` and `berth agent` share: an async runtime, a log on standard error, and a shutdown on signals.
 
 mod log_feed;
 
@@ -145,8 +145,8 @@ impl StopSignal {
     }
 
     /// If asked to, takes the end of standard input for a signal, too: the process that holds its other end is gone.
-    pub fn or_end_of_stdin(mut self, asked: bool) -> Self {
-        self.stdin_closed = asked.then(stdin_closed);
+    pub fn or_end_of_stdin(mut self, watches_stdin: bool) -> Self {
+        self.stdin_closed = watches_stdin.then(stdin_closed);
         self
     }
 
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_consensus_engine_speaks_up_only_when_asked() {
+    fn the_consensus_engine_logs_only_at_a_higher_level() {
         let enabled = |level, target| loudness(level, Role::Server).would_enable(target, &Level::INFO);
         assert!(enabled(LevelFilter::INFO, "berth_server"));
         assert!(!enabled(LevelFilter::INFO, "openraft::core"));

@@ -1,4 +1,4 @@
-//! How a command fails: an exit code that scripts can rely on, what went wrong, and what to do about it.
+//! Failures of commands: an exit code that scripts can rely on, what went wrong, and what to do about it.
 
 use std::{fmt, io, process::ExitCode};
 
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_end_has_a_code_that_is_told() {
+    fn every_kind_of_failure_has_a_documented_exit_code() {
         use Exit::*;
         let all =
             [Failed, Usage, NotFound, Denied, Unreachable, Conflict, TimedOut, Unplaced, Changes, NoPlan];

@@ -1,5 +1,5 @@
-//! What a server, an agent or a keeper prints when it panics: where that was, and nothing of what it was at work on, for that may
-//! be a secret of a request or a task, and what is printed is kept in logs and shown to people.
+//! The message of a server, agent or keeper that panics: it names the place in the code and withholds the panic's own message, which
+//! may hold a secret of a request or a task and would end up in logs.
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},

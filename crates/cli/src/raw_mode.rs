@@ -1,4 +1,4 @@
-//! A terminal that hands each key on as it is, until this is dropped.
+//! A terminal in raw mode, until this is dropped.
 
 use std::io;
 

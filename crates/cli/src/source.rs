@@ -1,4 +1,4 @@
-//! Files that commands are given to read: job files, and files of namespaces and quotas.
+//! Reads the files that commands are given: job files, and files of namespaces and quotas.
 
 use std::{
     fs::{File, OpenOptions},

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_read_is_refused_by_name_and_its_tokens_are_not_told() {
+    fn a_file_that_others_may_read_is_refused_and_its_tokens_are_not_shown() {
         let dir = tempfile::tempdir().unwrap();
         let (tokens, one) = (tokens(dir.path()), address("https://one:4646"));
         tokens.store(&one, "a-secret").unwrap();

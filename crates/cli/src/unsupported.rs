@@ -1,4 +1,4 @@
-//! Commands and flags of Nomad that Berth does not have: their errors say what to use instead.
+//! Nomad's commands and flags that Berth does not have: their errors say what to use instead.
 
 mod commands;
 mod flags;

@@ -1,5 +1,5 @@
-//! Tokens, as operators and users meet them: a cluster that is shut, the first token, policies, and a revoked token whose
-//! streams and commands end.
+//! ACLs from the command line: a cluster that requires tokens, the first token, policies, and a revoked token, whose streams and
+//! commands end.
 
 mod e2e;
 
@@ -63,9 +63,9 @@ impl Guarded {
     /// What a command says that is refused.
     fn refused(&self, token: &str, args: &[&str]) -> String {
         let output = self.berth(token, args);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let output_text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success(), "{args:?} was done");
-        said
+        output_text
     }
 
     fn file(&self, name: &str, text: &str) -> String {
@@ -90,26 +90,32 @@ fn text(value: &Value) -> String {
 #[test]
 fn a_cluster_with_acls_is_shut_until_tokens_and_policies_open_it() {
     let guarded = Guarded::start();
-    let said = guarded.refused("", &["job", "status"]);
-    assert!(said.contains("list-jobs") && said.contains("no token was given"), "{said}");
-    let said = guarded.refused("", &["acl", "bootstrap"]);
-    assert!(said.contains("ACL bootstrap already done (reset index: "), "{said}");
+    let output_text = guarded.refused("", &["job", "status"]);
+    assert!(output_text.contains("list-jobs") && output_text.contains("no token was given"), "{output_text}");
+    let output_text = guarded.refused("", &["acl", "bootstrap"]);
+    assert!(output_text.contains("ACL bootstrap already done (reset index: "), "{output_text}");
 
     let (reader, _) = guarded.token("reader", READER);
     assert!(guarded.berth(&reader, &["job", "status"]).status.success());
     assert!(guarded.berth(&reader, &["node", "status"]).status.success());
     let job = guarded.file("job.hcl", &job_file());
-    let said = guarded.refused(&reader, &["job", "run", "-detach", &job]);
-    assert!(said.contains("Permission denied: this needs register-job in a namespace"), "{said}");
-    let said = guarded.refused(&reader, &["acl", "token", "list"]);
-    assert!(said.contains("management token"), "{said}");
+    let output_text = guarded.refused(&reader, &["job", "run", "-detach", &job]);
+    assert!(
+        output_text.contains("Permission denied: this needs register-job in a namespace"),
+        "{output_text}"
+    );
+    let output_text = guarded.refused(&reader, &["acl", "token", "list"]);
+    assert!(output_text.contains("management token"), "{output_text}");
     let own = guarded.json(&reader, &["acl", "token", "self", "-json"]);
     assert_eq!(own["Policies"], json!(["reader"]));
     assert!(own.get("SecretID").is_none(), "secrets are told once: {own}");
 
     let wrong = guarded.file("wrong.hcl", "namespace \"default\" {\n  policy = \"reed\"\n}\n");
-    let said = guarded.refused(&guarded.management, &["acl", "policy", "apply", "reader", &wrong]);
-    assert!(said.contains("wrong.hcl:2") && said.contains("did you mean `read`"), "{said}");
+    let output_text = guarded.refused(&guarded.management, &["acl", "policy", "apply", "reader", &wrong]);
+    assert!(
+        output_text.contains("wrong.hcl:2") && output_text.contains("did you mean `read`"),
+        "{output_text}"
+    );
 
     let anonymous = guarded.file("anonymous.hcl", READER);
     let applied = guarded.berth(&guarded.management, &["acl", "policy", "apply", "anonymous", &anonymous]);
@@ -119,23 +125,24 @@ fn a_cluster_with_acls_is_shut_until_tokens_and_policies_open_it() {
     nomads.env_remove("BERTH_TOKEN").env("NOMAD_TOKEN", &reader);
     assert!(nomads.output().expect("it runs").status.success(), "Nomad's name for it");
     assert!(!nomads.env("BERTH_TOKEN", "mistyped").output().expect("it runs").status.success());
-    let said = guarded.refused("mistyped", &["job", "status"]);
-    assert!(said.contains("ACL token not found"), "{said}");
+    let output_text = guarded.refused("mistyped", &["job", "status"]);
+    assert!(output_text.contains("ACL token not found"), "{output_text}");
 }
 
 #[test]
 fn the_operator_of_a_server_gets_a_first_token_again_by_a_file_in_its_directory() {
     let guarded = Guarded::start();
-    let said = guarded.refused("", &["acl", "bootstrap"]);
-    let index = said.split("reset index: ").nth(1).and_then(|rest| rest.split(')').next()).expect("an index");
+    let output_text = guarded.refused("", &["acl", "bootstrap"]);
+    let index =
+        output_text.split("reset index: ").nth(1).and_then(|rest| rest.split(')').next()).expect("an index");
     let servers = walk(guarded.dev.home.path(), "server");
     let dir = servers.first().and_then(|dir| dir.parent()).expect("the data directory");
     std::fs::write(dir.join("acl-bootstrap-reset"), format!("{index}\n")).expect("it is written");
     let again = guarded.json("", &["acl", "bootstrap", "-json"]);
     assert_ne!(text(&again["SecretID"]), guarded.management);
     assert!(guarded.berth(&text(&again["SecretID"]), &["acl", "token", "list"]).status.success());
-    let said = guarded.refused("", &["acl", "bootstrap"]);
-    assert!(said.contains("already done"), "once: {said}");
+    let output_text = guarded.refused("", &["acl", "bootstrap"]);
+    assert!(output_text.contains("already done"), "once: {output_text}");
 }
 
 /// Directories of a name, however deep.
@@ -186,14 +193,14 @@ fn what_a_token_allowed_ends_within_a_second_of_its_end() {
     for args in followers {
         let mut command = guarded.command(&writer, args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
-        let mut told = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut message = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut first = String::new();
-        told.read_line(&mut first).expect("a line");
+        message.read_line(&mut first).expect("a line");
         assert!(!first.is_empty(), "{args:?} says nothing");
         let (ended, name) = (ended.clone(), args[1].to_owned());
         std::thread::spawn(move || {
             let mut rest = Vec::new();
-            let _ = told.read_to_end(&mut rest);
+            let _ = message.read_to_end(&mut rest);
             let _ = ended.send(name);
         });
         children.push(child);
@@ -219,8 +226,8 @@ fn what_a_token_allowed_ends_within_a_second_of_its_end() {
         let status = child.wait().expect("it has ended");
         assert!(!status.success(), "who follows is told that it was not the end");
     }
-    let said = guarded.refused(&writer, &["job", "status"]);
-    assert!(said.contains("ACL token not found"), "{said}");
+    let output_text = guarded.refused(&writer, &["job", "status"]);
+    assert!(output_text.contains("ACL token not found"), "{output_text}");
 }
 
 /// A task that nothing contains, which has a token of its own.
@@ -250,8 +257,8 @@ impl Guarded {
         let file = self.dev.home.path().join(format!("pid-{who}"));
         let script = format!("echo $$ > {}; while true; do echo on; sleep 0.2; done", file.display());
         let mut ran = self.exec(token, alloc, &script).await.expect("it may");
-        let told = ran.1.next().await.expect("unbroken").expect("it goes on");
-        assert!(told.stdout.is_some(), "{who}: {told:?}");
+        let message = ran.1.next().await.expect("unbroken").expect("it goes on");
+        assert!(message.stdout.is_some(), "{who}: {message:?}");
         (ran, std::fs::read_to_string(file).expect("it is written").trim().to_owned())
     }
 
@@ -267,7 +274,7 @@ async fn until_ended(who: &str, (ran, pid): (Conversation, String)) {
     let ends = async {
         loop {
             match output.next().await {
-                Ok(Some(told)) => assert!(!told.exited, "{who}: it was not ended"),
+                Ok(Some(message)) => assert!(!message.exited, "{who}: it was not ended"),
                 Ok(None) => panic!("{who}: it ends without a word"),
                 Err(error) => return error.to_string(),
             }
@@ -449,7 +456,7 @@ async fn a_log_that_is_followed_through_a_server_that_is_cut_off_falls_silent_wh
 /// What servers say, or with which status they refuse, once they do either: while they elect a leader they do neither.
 async fn answer<T>(ask: impl AsyncFn() -> Result<T, ApiError>) -> Result<T, u16> {
     eventually("the servers answer", async || match ask().await {
-        Ok(said) => Some(Ok(said)),
+        Ok(output_text) => Some(Ok(output_text)),
         Err(error) => error.status().filter(|status| *status < 500).map(Err),
     })
     .await

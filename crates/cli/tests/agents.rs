@@ -1,5 +1,5 @@
-//! Agents on any of three servers, as real processes: what they observe is shown by every server, and neither they nor their
-//! tasks notice that another server leads, or that none is there. `BERTH_TEST_ROUNDS` says for how many seconds none is.
+//! Real agents with three servers: every server shows what they observe, and neither they nor their tasks notice a change of the
+//! leader, or that no server runs. `BERTH_TEST_ROUNDS` is for how many seconds none does.
 
 mod e2e;
 
@@ -81,8 +81,8 @@ async fn agents_stay_with_their_servers_while_the_leader_is_killed() {
     eventually("the agents of the others start more", async || (nodes.pids("more").len() >= 2).then_some(()))
         .await;
     for number in &others {
-        let told = nodes.told(*number);
-        assert!(!told.contains("disconnected"), "its agent has lost its server:\n{told}");
+        let message = nodes.log(*number);
+        assert!(!message.contains("disconnected"), "its agent has lost its server:\n{message}");
     }
     servers.run(leader, &[]);
     nodes.until_ready(&servers.all[&others[0]].client, 3).await;
@@ -211,17 +211,17 @@ async fn tasks_are_reached_through_every_server() {
     let megabytes: Vec<u8> = (0..3_000_000_u32).map(|byte| (byte % 251) as u8).collect();
     for (number, server) in &servers.all {
         eventually(&format!("server {number} reads the log"), async || {
-            server.said(&["logs", &alloc]).starts_with("1\n2\n").then_some(())
+            server.stdout_of(&["logs", &alloc]).starts_with("1\n2\n").then_some(())
         })
         .await;
         let copied = piped(server.berth(&["exec", "-i", &alloc, "cat"]), megabytes.clone());
         assert!(copied == megabytes, "through server {number}: {} bytes came back", copied.len());
         let failed = server.berth(&["exec", &alloc, "sh", "-c", "exit 7"]).output().expect("it runs");
         assert_eq!(failed.status.code(), Some(7), "through server {number}: {failed:?}");
-        assert!(!server.said(&["alloc", "stats", &alloc]).is_empty());
-        let listed = server.said(&["alloc", "fs", "-o", "name", &alloc, "alloc/logs"]);
+        assert!(!server.stdout_of(&["alloc", "stats", &alloc]).is_empty());
+        let listed = server.stdout_of(&["alloc", "fs", "-o", "name", &alloc, "alloc/logs"]);
         assert!(listed.contains("task.stdout.0"), "through server {number}: {listed}");
-        let file = server.said(&["alloc", "fs", &alloc, "alloc/logs/task.stdout.0"]);
+        let file = server.stdout_of(&["alloc", "fs", &alloc, "alloc/logs/task.stdout.0"]);
         assert!(file.starts_with("1\n2\n"), "through server {number}: {file}");
         assert!(
             server.berth(&["exec", &alloc, "no-such-program"]).output().expect("it runs").status.code()
@@ -254,7 +254,7 @@ async fn tasks_are_reached_through_every_server() {
     .await;
     servers.kill(others[1]);
     eventually("the command is ended", async || (!is_alive(&pid)).then_some(())).await;
-    servers.all[&leader].said(&["alloc", "restart", &alloc]);
+    servers.all[&leader].stdout_of(&["alloc", "restart", &alloc]);
     eventually("the task was started again", async || {
         (nodes.pids("count").values().next()?.len() == 2).then_some(())
     })
@@ -275,9 +275,10 @@ async fn an_agent_whose_server_is_lost_finds_the_others_and_its_tasks_run_on() {
     servers.kill(followers[0]);
     let others = [leader, followers[1]];
     eventually("it connects to another server", async || {
-        let told = nodes.told(1);
-        let connected =
-            |number: &u8| told.contains(&format!(" connected server={}", servers.all[number].agent_addr()));
+        let message = nodes.log(1);
+        let connected = |number: &u8| {
+            message.contains(&format!(" connected server={}", servers.all[number].agent_addr()))
+        };
         others.iter().any(connected).then_some(())
     })
     .await;
@@ -339,7 +340,7 @@ async fn agents_and_their_tasks_go_on_with_what_is_recovered_of_a_cluster() {
     nodes.until_running("more", 3).await;
     until_all_show(&servers, &[1], "more", 3).await;
     check_untouched(&nodes, "count", &pids);
-    servers.all[&1].said(&["job", "stop", "-yes", "count"]);
+    servers.all[&1].stdout_of(&["job", "stop", "-yes", "count"]);
     eventually("what is stopped ends on all nodes", async || {
         pids.values().flatten().all(|pid| !is_alive(pid)).then_some(())
     })

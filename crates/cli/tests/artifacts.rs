@@ -1,4 +1,4 @@
-//! What a task has downloaded before it starts: from servers that do their best, and from others.
+//! Artifacts that tasks download before they start, from well-behaved servers and from others.
 
 #[path = "../../agent/tests/common/corpus.rs"]
 mod corpus;
@@ -149,11 +149,11 @@ async fn artifacts_are_checked_unpacked_and_put_in_their_place() {
     dev.register(&job("gets", script, json!([app, zip, tool(SHA256_OF_TOOL)]))).await;
     let alloc = dev.allocs("gets", 1, "running").await.remove(0);
     dev.until_printed(&alloc, "ready").await;
-    assert_eq!(dev.said(&["alloc", "logs", &alloc]), "from the archive\nfrom the zip\nhello\nready\n");
+    assert_eq!(dev.stdout_of(&["alloc", "logs", &alloc]), "from the archive\nfrom the zip\nhello\nready\n");
     let asked = web.asked.recv().expect("it was asked").to_lowercase();
     assert!(asked.starts_with("get /tool?signed=yes ") && asked.contains("x-job: gets"), "{asked}");
-    let told = dev.said(&["alloc", "status", &alloc]);
-    assert!(told.contains("Downloading Artifacts") && !told.contains("signed"), "{told}");
+    let message = dev.stdout_of(&["alloc", "status", &alloc]);
+    assert!(message.contains("Downloading Artifacts") && !message.contains("signed"), "{message}");
     for (id, artifact, why) in [
         ("other", tool(&SHA256_OF_TOOL.replace(":5", ":6")), "its checksum is 5891"),
         (
@@ -171,8 +171,8 @@ async fn artifacts_are_checked_unpacked_and_put_in_their_place() {
 async fn refused(dev: &Dev, id: &str, artifact: Value, why: &str) {
     dev.register(&job(id, "exec sleep 1000", json!([artifact]))).await;
     let alloc = dev.failed(id).await;
-    let told = dev.said(&["alloc", "status", "-o", "json", &alloc]);
-    assert!(told.contains(why), "{id}: {told}");
+    let message = dev.stdout_of(&["alloc", "status", "-o", "json", &alloc]);
+    assert!(message.contains(why), "{id}: {message}");
 }
 
 #[tokio::test]
@@ -193,10 +193,10 @@ async fn servers_that_fail_are_asked_again_and_those_that_cheat_are_not() {
     dev.register(&job("flaky", "cat local/flaky; echo ready; exec sleep 1000", json!([get("flaky")]))).await;
     let alloc = dev.allocs("flaky", 1, "running").await.remove(0);
     dev.until_printed(&alloc, "ready").await;
-    assert_eq!(dev.said(&["alloc", "logs", &alloc]), "hello\nready\n");
-    let told = dev.said(&["alloc", "status", "-o", "json", &alloc]);
+    assert_eq!(dev.stdout_of(&["alloc", "logs", &alloc]), "hello\nready\n");
+    let message = dev.stdout_of(&["alloc", "status", "-o", "json", &alloc]);
     for why in ["trying again: the server answers 503", "trying again: the server broke off"] {
-        assert!(told.contains(why), "{why}: {told}");
+        assert!(message.contains(why), "{why}: {message}");
     }
     for (path, why) in [
         ("round", "it is redirected more than 5 times"),
@@ -390,7 +390,7 @@ fn unpackers(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn an_agent_that_dies_while_it_downloads_begins_anew() {
+async fn an_agent_that_dies_while_it_downloads_starts_over() {
     let web =
         Web::start(|_, number| if number == 0 { Reply::Drip } else { Reply::Whole(b"hello\n".to_vec()) });
     let mut dev = Dev::apart(&["--containers=false", "--artifact-hosts", &web.host]);
@@ -405,7 +405,7 @@ async fn an_agent_that_dies_while_it_downloads_begins_anew() {
     dev.start_agent();
     assert_eq!(dev.allocs("gets", 1, "running").await.remove(0), alloc);
     dev.until_printed(&alloc, "ready").await;
-    assert_eq!(dev.said(&["alloc", "logs", &alloc]), "hello\nready\n");
+    assert_eq!(dev.stdout_of(&["alloc", "logs", &alloc]), "hello\nready\n");
     assert!(!staged.exists());
     assert_eq!(unpackers(dev.home.path()), [""; 0].map(PathBuf::from));
 }
@@ -418,10 +418,10 @@ async fn who_is_stopped_while_it_downloads_waits_no_longer() {
     dev.register(&job("gets", "exec sleep 1000", json!([artifact]))).await;
     web.asked.recv().expect("it downloads");
     let alloc = dev.allocs("gets", 1, "pending").await.remove(0);
-    dev.said(&["job", "stop", "-yes", "gets"]);
+    dev.stdout_of(&["job", "stop", "-yes", "gets"]);
     eventually("it has ended", async || {
-        let told = dev.said(&["alloc", "status", "-o", "json", &alloc]);
-        (told.contains("\"complete\"") || told.contains("\"failed\"")).then_some(())
+        let message = dev.stdout_of(&["alloc", "status", "-o", "json", &alloc]);
+        (message.contains("\"complete\"") || message.contains("\"failed\"")).then_some(())
     })
     .await;
     eventually("what was fetched is gone", async || {

@@ -1,4 +1,4 @@
-//! The record of who did what, of a server that is killed under load; tokens that are kept; callers who ask too often.
+//! The audit log of a server that is killed under load, stored tokens, and rate limits of callers.
 
 mod e2e;
 
@@ -39,7 +39,7 @@ impl Server {
             ["server", "--http-addr", "127.0.0.1:0", "--agent-addr", "127.0.0.1:0", "--acl", "--data-dir"];
         let fixed = fixed.into_iter().chain([dir.to_str().expect("plain")]);
         let all: Vec<&str> = fixed.chain(args.iter().copied()).collect();
-        let mut daemon = Daemon::start(&all, &home.join("told"));
+        let mut daemon = Daemon::start(&all, &home.join("stderr"));
         let address = format!("http://{}", http_address(&daemon.ready_line()));
         (daemon, address)
     }
@@ -132,10 +132,10 @@ async fn what_was_acknowledged_is_recorded_though_the_server_is_killed_under_loa
     changed[middle] ^= 1;
     fs::write(&newest, &changed).expect("it is written");
     let output = server.verify();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let output_text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{output_text}");
     let line = whole[..middle].iter().filter(|byte| **byte == b'\n').count() + 1;
-    assert!(said.contains(&format!("{}:{line}: ", newest.display())), "line {line}: {said}");
+    assert!(output_text.contains(&format!("{}:{line}: ", newest.display())), "line {line}: {output_text}");
     fs::write(&newest, &whole).expect("it is written");
     let dir = server.audit_dir();
     let contains = ["operator", "audit", "verify", "-contains", &hash, dir.to_str().expect("plain")];
@@ -163,28 +163,31 @@ async fn a_token_is_kept_once_the_server_knows_it_and_used_until_it_is_forgotten
         // Whoever does not read it has ended already.
         let _ = child.stdin.take().expect("a pipe").write_all(typed.as_bytes());
         let output = child.wait_with_output().expect("it ends");
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said).into_owned();
-        assert!(!said.contains(&secret), "{args:?} tells it: {said}");
-        (output.status.code(), said)
+        let output_text = [output.stdout, output.stderr].concat();
+        let output_text = String::from_utf8_lossy(&output_text).into_owned();
+        assert!(!output_text.contains(&secret), "{args:?} tells it: {output_text}");
+        (output.status.code(), output_text)
     };
     let tokens = config.join("berth/tokens.json");
-    let (code, said) = run(&["login"], "berth-wrong\n");
-    assert_eq!(code, Some(4), "{said}");
+    let (code, output_text) = run(&["login"], "berth-wrong\n");
+    assert_eq!(code, Some(4), "{output_text}");
     assert!(!tokens.exists(), "what the server does not know is not kept");
     assert_eq!(run(&["login"], "\n").0, Some(2));
     assert_eq!(run(&["job", "status"], "").0, Some(4));
 
-    let (code, said) = run(&["login"], &format!("{secret}\n"));
-    assert!(code == Some(0) && said.contains(&server.address), "{said}");
+    let (code, output_text) = run(&["login"], &format!("{secret}\n"));
+    assert!(code == Some(0) && output_text.contains(&server.address), "{output_text}");
     assert_eq!(fs::metadata(&tokens).expect("it is kept").permissions().mode() & 0o777, 0o600);
     assert_eq!(run(&["job", "status"], "").0, Some(0));
-    let (code, said) = run(&["job", "status", "-token", "another"], "");
-    assert!(code == Some(4) && said.contains("ACL token not found"), "a flag goes before: {said}");
+    let (code, output_text) = run(&["job", "status", "-token", "another"], "");
+    assert!(
+        code == Some(4) && output_text.contains("ACL token not found"),
+        "a flag goes before: {output_text}"
+    );
 
     fs::set_permissions(&tokens, fs::Permissions::from_mode(0o640)).expect("it is ours");
-    let (code, said) = run(&["job", "status"], "");
-    assert!(code == Some(2) && said.contains("tokens.json has the permissions 0640"), "{said}");
+    let (code, output_text) = run(&["job", "status"], "");
+    assert!(code == Some(2) && output_text.contains("tokens.json has the permissions 0640"), "{output_text}");
     fs::set_permissions(&tokens, fs::Permissions::from_mode(0o600)).expect("it is ours");
     assert_eq!(run(&["logout"], "").0, Some(0));
     assert_eq!(run(&["job", "status"], "").0, Some(4));
@@ -192,7 +195,7 @@ async fn a_token_is_kept_once_the_server_knows_it_and_used_until_it_is_forgotten
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_asks_too_often_is_told_by_which_limit_and_health_is_told_all_the_same() {
+async fn a_rate_limit_is_named_in_refusals_and_health_is_answered_all_the_same() {
     let server = Server::start(&["--request-rate-loopback", "5"]);
     let host = server.address.trim_start_matches("http://").to_owned();
     let ask = |path: &str| {

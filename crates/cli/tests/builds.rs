@@ -1,6 +1,6 @@
-//! Servers and agents of an older build become this one, go back, and become this one again, one by one and under load: no
-//! acknowledged write is lost, and no task notices. `BERTH_OLDER` names the older program; `make test-long PART=upgrades` builds
-//! the last one that wrote an older version of the log.
+//! Upgrades and downgrades: servers and agents of an older build are replaced by this one, then again by the older, and by this one
+//! again, one by one and under load. No acknowledged write is lost, and no task notices. `BERTH_OLDER` names the older program;
+//! `make test-long PART=upgrades` builds the last one that wrote an older version of the log.
 
 mod e2e;
 

@@ -1,4 +1,4 @@
-//! Checks of services, asked by a real agent: they decide when a version is healthy and when a task is restarted.
+//! Checks of services, run by a real agent: they decide when a version is healthy and when a task is restarted.
 
 mod e2e;
 
@@ -110,7 +110,7 @@ const WEB: &str = r#"job "web" {
 /// The status of each check by its name, with the code of its last answer.
 fn checks(cluster: &Cluster, alloc: &str) -> Vec<(String, String, i64)> {
     let known: Value =
-        serde_json::from_str(&cluster.said(&["alloc", "checks", "-o", "json", alloc])).unwrap();
+        serde_json::from_str(&cluster.stdout_of(&["alloc", "checks", "-o", "json", alloc])).unwrap();
     let text = |check: &Value, key: &str| check[key].as_str().unwrap_or_default().to_owned();
     let all = known.as_object().expect("checks by their ids").values();
     all.map(|check| (text(check, "Check"), text(check, "Status"), check["StatusCode"].as_i64().unwrap()))
@@ -126,11 +126,11 @@ fn are(known: &[(String, String, i64)], expected: [(&str, &str, i64); 3]) -> Opt
 async fn checks_decide_when_a_version_is_healthy_and_when_a_task_is_restarted() {
     let cluster = Cluster::dev(&[]);
     let file = cluster.job_file(WEB);
-    cluster.said(&["job", "run", "-detach", &file]);
+    cluster.stdout_of(&["job", "run", "-detach", &file]);
     cluster.until_running("default", "web").await;
     let alloc = cluster.allocs("default", "web").await[0]["ID"].as_str().expect("an id").to_owned();
     let status: Value =
-        serde_json::from_str(&cluster.said(&["alloc", "status", "-o", "json", &alloc])).unwrap();
+        serde_json::from_str(&cluster.stdout_of(&["alloc", "status", "-o", "json", &alloc])).unwrap();
     let port = status["AllocatedResources"]["Shared"]["Ports"][0]["Value"].as_u64().expect("a port");
     let refused = [("port", "failure", 0), ("ready", "failure", 0), ("file", "failure", 2)];
     eventually("nothing answers", async || are(&checks(&cluster, &alloc), refused)).await;
@@ -139,24 +139,24 @@ async fn checks_decide_when_a_version_is_healthy_and_when_a_task_is_restarted() 
     let unwell = [("port", "success", 0), ("ready", "failure", 503), ("file", "failure", 2)];
     eventually("the port is open", async || are(&checks(&cluster, &alloc), unwell)).await;
     web.answer(204);
-    let status = || cluster.said(&["job", "deployments", "-o", "json", "web"]);
+    let status = || cluster.stdout_of(&["job", "deployments", "-o", "json", "web"]);
     let nearly = [("port", "success", 0), ("ready", "success", 204), ("file", "failure", 2)];
     eventually("only the file is missing", async || are(&checks(&cluster, &alloc), nearly)).await;
     assert!(status().contains("\"Status\": \"running\""), "{}", status());
-    cluster.said(&["alloc", "exec", &alloc, "/bin/sh", "-c", "touch ${NOMAD_ALLOC_DIR}/ok"]);
+    cluster.stdout_of(&["alloc", "exec", &alloc, "/bin/sh", "-c", "touch ${NOMAD_ALLOC_DIR}/ok"]);
     let successful = async || status().contains("\"Status\": \"successful\"").then_some(());
     eventually("the version is healthy", successful).await;
 
     web.answer(500);
     let restarted = async || {
-        let told = cluster.said(&["alloc", "status", &alloc]);
-        told.contains("healthcheck: check \"ready\" unhealthy").then_some(())
+        let message = cluster.stdout_of(&["alloc", "status", &alloc]);
+        message.contains("healthcheck: check \"ready\" unhealthy").then_some(())
     };
     eventually("the task is restarted", restarted).await;
     web.answer(200);
     let well = [("port", "success", 0), ("ready", "success", 200), ("file", "success", 0)];
     eventually("all is well again", async || are(&checks(&cluster, &alloc), well)).await;
-    cluster.said(&["job", "stop", "-yes", "web"]);
+    cluster.stdout_of(&["job", "stop", "-yes", "web"]);
 }
 
 /// Nothing listens on the host but what leads into the container: that would take every connection.
@@ -216,12 +216,12 @@ async fn a_port_of_a_container_is_asked_within_its_network() {
         service("number", "80"),
         service("none", "closed"),
     ));
-    cluster.said(&["job", "run", "-detach", &file]);
+    cluster.stdout_of(&["job", "run", "-detach", &file]);
     cluster.until_running("default", "web").await;
     let alloc = cluster.allocs("default", "web").await[0]["ID"].as_str().expect("an id").to_owned();
     let expected = [("label", "success", 200), ("number", "success", 200), ("none", "failure", 0)];
     let expected = expected.map(|(name, status, code)| (format!("service: {name:?} check"), status, code));
     let expected = std::array::from_fn(|n| (expected[n].0.as_str(), expected[n].1, expected[n].2));
     eventually("each port is asked", async || are(&checks(&cluster, &alloc), expected)).await;
-    cluster.said(&["job", "stop", "-yes", "web"]);
+    cluster.stdout_of(&["job", "stop", "-yes", "web"]);
 }

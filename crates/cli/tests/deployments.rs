@@ -1,5 +1,5 @@
-//! Deployments in which somebody takes a hand: held, let go on, given up, promoted group by group and reverted, while servers
-//! are killed; and what the event stream tells of them.
+//! Deployments that users pause, resume, fail, promote group by group and revert, while servers are killed; and their events in the
+//! stream.
 
 mod e2e;
 
@@ -64,7 +64,7 @@ async fn desired(client: &Client) -> Vec<(String, u64)> {
 
 /// Has the job planned once more, and waits until that is done.
 async fn plan_again(cluster: &Cluster) {
-    cluster.said(&["job", "eval", "web"]);
+    cluster.stdout_of(&["job", "eval", "web"]);
     let done = async || {
         let evals = cluster.evaluations("default", "web").await;
         evals.iter().all(|eval| eval.status != "pending").then_some(())
@@ -86,7 +86,7 @@ async fn a_deployment_is_held_goes_on_and_is_given_up() {
     register(client, &web("two", &["g"], &slowly)).await;
     let second = until(client, 1, "running").await;
     let id = id_of(&second);
-    cluster.said(&["deployment", "pause", id]);
+    cluster.stdout_of(&["deployment", "pause", id]);
     until(client, 1, "paused").await;
     plan_again(&cluster).await;
     let held = desired(client).await;
@@ -99,22 +99,22 @@ async fn a_deployment_is_held_goes_on_and_is_given_up() {
     assert_eq!(desired(client).await, held, "one that is paused goes no further");
     assert!(held.iter().any(|(_, version)| *version == 0), "{held:?}");
     let blocked = cluster.berth(&["deployment", "unblock", id]);
-    let told = String::from_utf8_lossy(&blocked.stderr).into_owned();
-    assert!(!blocked.status.success() && told.contains("is paused, and not blocked"), "{told}");
-    cluster.said(&["deployment", "resume", id]);
+    let message = String::from_utf8_lossy(&blocked.stderr).into_owned();
+    assert!(!blocked.status.success() && message.contains("is paused, and not blocked"), "{message}");
+    cluster.stdout_of(&["deployment", "resume", id]);
     until(client, 1, "successful").await;
     let over = cluster.berth(&["deployment", "pause", id]);
-    let told = String::from_utf8_lossy(&over.stderr).into_owned();
-    assert!(!over.status.success() && told.contains("successful"), "{told}");
+    let message = String::from_utf8_lossy(&over.stderr).into_owned();
+    assert!(!over.status.success() && message.contains("successful"), "{message}");
 
     register(client, &web("three", &["g"], &slowly)).await;
     let third = until(client, 2, "running").await;
     let failed = cluster.berth(&["deployment", "fail", id_of(&third)]);
-    let told = String::from_utf8_lossy(&failed.stderr).into_owned();
-    assert!(failed.status.success() && told.contains("back to version 1 of its job"), "{told}");
+    let message = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(failed.status.success() && message.contains("back to version 1 of its job"), "{message}");
     until(client, 3, "successful").await;
     let versions: Vec<Value> =
-        serde_json::from_str(&cluster.said(&["job", "history", "-o", "json", "web"])).expect("JSON");
+        serde_json::from_str(&cluster.stdout_of(&["job", "history", "-o", "json", "web"])).expect("JSON");
     let groups = |version: u64| {
         let version = versions.iter().find(|of| of["Version"] == version).expect("it is kept");
         version["TaskGroups"].to_string()
@@ -142,9 +142,9 @@ async fn canaries_are_promoted_by_group_and_of_two_at_once_one_promotes() {
     let deployment = eventually("a canary of each group is healthy", healthy_canaries).await;
     let id = id_of(&deployment);
     let stranger = cluster.berth(&["deployment", "promote", "-group", "c", id]);
-    let told = String::from_utf8_lossy(&stranger.stderr).into_owned();
-    assert!(!stranger.status.success() && told.contains(r#"no group "c""#), "{told}");
-    cluster.said(&["deployment", "promote", "-group", "a", id]);
+    let message = String::from_utf8_lossy(&stranger.stderr).into_owned();
+    assert!(!stranger.status.success() && message.contains(r#"no group "c""#), "{message}");
+    cluster.stdout_of(&["deployment", "promote", "-group", "a", id]);
     let of = |group: &str, versions: &[u64]| -> Vec<(String, u64)> {
         versions.iter().map(|version| (group.to_owned(), *version)).collect()
     };
@@ -160,8 +160,8 @@ async fn canaries_are_promoted_by_group_and_of_two_at_once_one_promotes() {
     });
     assert_eq!(outputs.iter().filter(|output| output.status.success()).count(), 1, "{outputs:?}");
     let refused = outputs.iter().find(|output| !output.status.success()).expect("one of them");
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(told.contains("no canaries to promote") || told.contains("successful"), "{told}");
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(message.contains("no canaries to promote") || message.contains("successful"), "{message}");
     until(client, 1, "successful").await;
     assert_eq!(desired(client).await, [of("a", &[1, 1, 1]), of("b", &[1, 1, 1])].concat());
 }
@@ -222,7 +222,7 @@ async fn a_canary_waits_through_the_death_of_its_server_and_a_revert_overtakes_i
     let after = eventually("the canary is healthy", healthy).await;
     assert_eq!((&after["ID"], &after["Status"]), (&before["ID"], &"running".into()));
     assert_eq!(desired(&client).await.len(), 4, "one canary beside the old ones, and no second one");
-    servers.all[&1].said(&["deployment", "promote", id_of(&after)]);
+    servers.all[&1].stdout_of(&["deployment", "promote", id_of(&after)]);
     servers.kill(1);
     servers.run(1, &[]);
     until(&client, 1, "successful").await;
@@ -230,7 +230,7 @@ async fn a_canary_waits_through_the_death_of_its_server_and_a_revert_overtakes_i
     // What is reverted while it is rolled out is overtaken.
     register(&client, &web("three", &["g"], &update)).await;
     until(&client, 2, "running").await;
-    servers.all[&1].said(&["job", "revert", "web", "1"]);
+    servers.all[&1].stdout_of(&["job", "revert", "web", "1"]);
     let all: Vec<Value> = client.get(&Target::new("/v1/job/web/deployments")).await.expect("a list").value;
     let third = all.iter().find(|of| of["JobVersion"] == 2).expect("it is kept");
     assert_eq!(third["Status"], "cancelled", "{third}");
@@ -241,7 +241,7 @@ async fn a_canary_waits_through_the_death_of_its_server_and_a_revert_overtakes_i
 }
 
 #[tokio::test]
-async fn each_change_of_a_job_s_life_is_told_by_its_name() {
+async fn each_change_of_a_job_is_an_event_with_its_name() {
     let cluster = Cluster::simulated(1, &[]).await;
     let client = &cluster.client;
     let from = client.get::<Value>(&Target::new("/v1/jobs")).await.expect("it reads").index;
@@ -254,18 +254,18 @@ async fn each_change_of_a_job_s_life_is_told_by_its_name() {
         (deployment["TaskGroups"]["g"]["HealthyAllocs"] == 1).then_some(deployment)
     };
     let deployment = eventually("the canary is healthy", healthy).await;
-    cluster.said(&["deployment", "pause", id_of(&deployment)]);
+    cluster.stdout_of(&["deployment", "pause", id_of(&deployment)]);
     let resumed = cluster.berth(&["deployment", "resume", id_of(&deployment)]);
-    let told = String::from_utf8_lossy(&resumed.stderr).into_owned();
-    assert!(told.contains("it waits for its promotion; next: berth deployment promote"), "{told}");
-    cluster.said(&["deployment", "promote", id_of(&deployment)]);
+    let message = String::from_utf8_lossy(&resumed.stderr).into_owned();
+    assert!(message.contains("it waits for its promotion; next: berth deployment promote"), "{message}");
+    cluster.stdout_of(&["deployment", "promote", id_of(&deployment)]);
     until(client, 1, "successful").await;
-    cluster.said(&["job", "scale", "-detach", "web", "g", "2"]);
+    cluster.stdout_of(&["job", "scale", "-detach", "web", "g", "2"]);
     let nodes: Vec<Value> = client.get(&Target::new("/v1/nodes")).await.expect("a list").value;
     let node = nodes[0]["ID"].as_str().expect("an id");
-    cluster.said(&["node", "eligibility", "-disable", node]);
-    cluster.said(&["node", "drain", "-enable", "-force", node]);
-    cluster.said(&["job", "stop", "-yes", "-purge", "web"]);
+    cluster.stdout_of(&["node", "eligibility", "-disable", node]);
+    cluster.stdout_of(&["node", "drain", "-enable", "-force", node]);
+    cluster.stdout_of(&["job", "stop", "-yes", "-purge", "web"]);
 
     let expected = [
         ("Job", "JobRegistered"),
@@ -298,8 +298,8 @@ async fn each_change_of_a_job_s_life_is_told_by_its_name() {
             }
         }
     };
-    let told = tokio::time::timeout(Duration::from_secs(50), read).await;
-    assert!(told.is_ok(), "never told of: {missing:?}");
+    let message = tokio::time::timeout(Duration::from_secs(50), read).await;
+    assert!(message.is_ok(), "never told of: {missing:?}");
 }
 
 #[tokio::test]
@@ -343,14 +343,14 @@ async fn a_plan_shows_what_becomes_of_each_allocation() {
         assert!(code == Some(0) || code == Some(1), "{output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    for (change, told) in [
+    for (change, message) in [
         // Two at a time are replaced, and the third waits for them.
         (text("two", 3), &["web.g[0]", "web.g[1]", "replacement", "2 create/destroy update, 1 ignore"][..]),
         (text("one", 4), &["web.g[3]", "new"]),
         (text("one", 2), &["web.g[2]", "stop"]),
     ] {
         let shown = plan(&change);
-        for part in told {
+        for part in message {
             assert!(shown.contains(part), "{part:?} is missing in {shown}");
         }
     }
@@ -364,11 +364,11 @@ async fn a_parameterized_job_that_is_stopped_takes_no_dispatches_until_it_is_sta
         "Name": "g", "Tasks": [{"Name": "t", "Driver": "mock_driver", "Config": {"run_for": "100ms"}}],
     }]});
     register(&cluster.client, &job).await;
-    cluster.said(&["job", "dispatch", "encode"]);
-    cluster.said(&["job", "stop", "-yes", "encode"]);
+    cluster.stdout_of(&["job", "dispatch", "encode"]);
+    cluster.stdout_of(&["job", "stop", "-yes", "encode"]);
     let refused = cluster.berth(&["job", "dispatch", "encode"]);
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && told.contains("is stopped"), "{told}");
-    cluster.said(&["job", "start", "encode"]);
-    cluster.said(&["job", "dispatch", "encode"]);
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && message.contains("is stopped"), "{message}");
+    cluster.stdout_of(&["job", "start", "encode"]);
+    cluster.stdout_of(&["job", "dispatch", "encode"]);
 }

@@ -61,7 +61,7 @@ impl Dev {
     }
 
     /// What it prints; it must succeed.
-    fn said(&self, args: &[&str]) -> String {
+    fn stdout_of(&self, args: &[&str]) -> String {
         let output = self.berth(args);
         assert!(output.status.success(), "berth {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
@@ -77,12 +77,12 @@ impl Dev {
 
     fn alloc_of(&self, job: &str) -> String {
         let detail: serde_json::Value =
-            serde_json::from_str(&self.said(&["job", "status", "-o", "json", job])).unwrap();
+            serde_json::from_str(&self.stdout_of(&["job", "status", "-o", "json", job])).unwrap();
         detail["Allocations"][0]["ID"].as_str().expect("it has an allocation").to_owned()
     }
 
     fn node(&self) -> String {
-        self.said(&["node", "status", "-o", "name"]).trim().to_owned()
+        self.stdout_of(&["node", "status", "-o", "name"]).trim().to_owned()
     }
 
     /// Asks it to stop, and says whether it did so well.
@@ -148,16 +148,16 @@ fn service(id: &str, extra: &str) -> String {
 fn a_job_runs_logs_and_stops_and_nothing_is_left() {
     let mut dev = Dev::start(&[]);
     let file = dev.job_file(&service("web", ""));
-    dev.said(&["job", "run", &file]);
-    assert!(dev.said(&["job", "status"]).contains("running"));
+    dev.stdout_of(&["job", "run", &file]);
+    assert!(dev.stdout_of(&["job", "status"]).contains("running"));
     let alloc = dev.alloc_of("web");
-    eventually("it logs", || dev.said(&["alloc", "logs", &alloc]) == "one\ntwo\n");
-    assert_eq!(dev.said(&["alloc", "logs", "-n", "1", &alloc[..6]]), "two\n");
-    assert!(dev.said(&["alloc", "status", &alloc]).contains("task t is running"));
+    eventually("it logs", || dev.stdout_of(&["alloc", "logs", &alloc]) == "one\ntwo\n");
+    assert_eq!(dev.stdout_of(&["alloc", "logs", "-n", "1", &alloc[..6]]), "two\n");
+    assert!(dev.stdout_of(&["alloc", "status", &alloc]).contains("task t is running"));
     assert_eq!(dev.berth(&["job", "stop", "we"]).status.code(), Some(2), "nobody is there to be asked");
-    dev.said(&["job", "stop", "web"]);
-    assert!(dev.said(&["alloc", "status", &alloc]).contains("task t is dead"));
-    dev.said(&["job", "run", &file]);
+    dev.stdout_of(&["job", "stop", "web"]);
+    assert!(dev.stdout_of(&["alloc", "status", &alloc]).contains("task t is dead"));
+    dev.stdout_of(&["job", "run", &file]);
     assert_eq!(data_dirs(dev.home.path()), 1);
     assert!(dev.stop(), "it stops its tasks and ends well");
     assert_eq!(data_dirs(dev.home.path()), 0, "its data is gone");
@@ -171,30 +171,30 @@ fn a_task_gets_the_devices_and_cores_that_it_asks_for() {
          acme/fpga/A1=f0;file=/dev/zero;memory=8 GiB,acme/fpga/A2=f1;memory=2 GiB",
     ]);
     let asking = |id: &str, resources: &str| {
-        let told = "grep -c Cpus_allowed_list:.$NOMAD_CPU_CORES$ /proc/self/status; \
+        let message = "grep -c Cpus_allowed_list:.$NOMAD_CPU_CORES$ /proc/self/status; \
                     echo $BERTH_DEVICE_IDS $BERTH_DEVICE_FILES $NVIDIA_VISIBLE_DEVICES $NOMAD_CPU_CORES; \
                     exec sleep 1000";
-        let source = service(id, "").replace("echo one; echo two; exec sleep 1000", told);
+        let source = service(id, "").replace("echo one; echo two; exec sleep 1000", message);
         dev.job_file(&source.replace("cpu    = 10", resources))
     };
     let whole = asking("whole", "cores = 1\n device \"nvidia/gpu\" {}");
-    dev.said(&["job", "run", &whole]);
+    dev.stdout_of(&["job", "run", &whole]);
     let alloc = dev.alloc_of("whole");
     eventually("it tells its devices", || {
-        dev.said(&["alloc", "logs", &alloc]) == "1\nnvidia/gpu/T4=GPU-a GPU-a 0\n"
+        dev.stdout_of(&["alloc", "logs", &alloc]) == "1\nnvidia/gpu/T4=GPU-a GPU-a 0\n"
     });
     let shared = asking("shared", "cpu = 10\n device \"gpu\" {\n share = 250\n }");
-    dev.said(&["job", "run", &shared]);
+    dev.stdout_of(&["job", "run", &shared]);
     let alloc = dev.alloc_of("shared");
     eventually("it tells its share", || {
-        dev.said(&["alloc", "logs", &alloc]) == "0\nnvidia/gpu/T4=GPU-b:250 GPU-b\n"
+        dev.stdout_of(&["alloc", "logs", &alloc]) == "0\nnvidia/gpu/T4=GPU-b:250 GPU-b\n"
     });
     let memory = "attribute = \"${device.attr.memory}\"\n operator = \">=\"\n value = \"4 GiB\"";
     let large = format!("cpu = 10\n device \"acme/fpga\" {{\n constraint {{\n {memory}\n }}\n }}");
-    dev.said(&["job", "run", &asking("large", &large)]);
+    dev.stdout_of(&["job", "run", &asking("large", &large)]);
     let alloc = dev.alloc_of("large");
     eventually("it tells its device and the file of it", || {
-        dev.said(&["alloc", "logs", &alloc]) == "0\nacme/fpga/A1=f0 /dev/zero\n"
+        dev.stdout_of(&["alloc", "logs", &alloc]) == "0\nacme/fpga/A1=f0 /dev/zero\n"
     });
     let refused = dev.berth(&["job", "run", &asking("much", "cpu = 10\n device \"gpu\" {}")]);
     assert_eq!(refused.status.code(), Some(8), "{}", String::from_utf8_lossy(&refused.stderr));
@@ -209,9 +209,9 @@ fn exit_codes_tell_what_went_wrong() {
         value     = "plan9"
     }"#;
     let unplaced = dev.berth(&["job", "run", &dev.job_file(&service("nowhere", nowhere))]);
-    let told = String::from_utf8_lossy(&unplaced.stderr);
-    assert_eq!(unplaced.status.code(), Some(8), "{told}");
-    assert!(told.contains("1 node is turned away") && told.contains("= plan9"), "{told}");
+    let message = String::from_utf8_lossy(&unplaced.stderr);
+    assert_eq!(unplaced.status.code(), Some(8), "{message}");
+    assert!(message.contains("1 node is turned away") && message.contains("= plan9"), "{message}");
     let never = service("never", "restart {\n attempts = 0\n }").replace("/bin/sh", "/does/not/exist");
     let failed = dev.berth(&["job", "run", &dev.job_file(&never)]);
     assert_eq!(failed.status.code(), Some(1), "{}", String::from_utf8_lossy(&failed.stderr));
@@ -228,16 +228,16 @@ fn with_a_data_directory_tasks_outlive_it() {
     let data_dir = data.path().join("data");
     let args = ["--data-dir", data_dir.to_str().expect("it is text")];
     let mut dev = Dev::start(&args);
-    dev.said(&["job", "run", &dev.job_file(&service("web", ""))]);
+    dev.stdout_of(&["job", "run", &dev.job_file(&service("web", ""))]);
     let alloc = dev.alloc_of("web");
     assert!(dev.stop());
     let mut dev = Dev::start(&args);
     assert_eq!(dev.alloc_of("web"), alloc);
     eventually("the task is taken up", || {
-        dev.said(&["alloc", "status", &alloc]).contains("task t is running")
+        dev.stdout_of(&["alloc", "status", &alloc]).contains("task t is running")
     });
-    assert!(!dev.said(&["alloc", "status", &alloc]).contains("restarted"));
-    dev.said(&["job", "stop", "web"]);
+    assert!(!dev.stdout_of(&["alloc", "status", &alloc]).contains("restarted"));
+    dev.stdout_of(&["job", "stop", "web"]);
     assert!(dev.stop());
 }
 
@@ -247,7 +247,7 @@ fn what_one_that_was_killed_left_is_ended_by_the_next() {
     let pid_file = killed.home.path().join("pid");
     let says_its_pid = format!("echo $$ > {};", pid_file.display());
     let job = service("left", "").replace("echo one; echo two;", &says_its_pid);
-    killed.said(&["job", "run", "-detach", &killed.job_file(&job)]);
+    killed.stdout_of(&["job", "run", "-detach", &killed.job_file(&job)]);
     let read_pid = || std::fs::read_to_string(&pid_file).ok()?.trim().parse::<i32>().ok();
     eventually("the task runs", || read_pid().is_some());
     let task = PathBuf::from(format!("/proc/{}", read_pid().expect("a pid")));
@@ -265,8 +265,10 @@ fn what_one_that_was_killed_left_is_ended_by_the_next() {
 #[test]
 fn two_run_side_by_side_with_simulated_nodes() {
     let (mut one, mut other) = (Dev::start(&["--sim-nodes", "20"]), Dev::start(&[]));
-    eventually("the simulated nodes come", || one.said(&["node", "status"]).matches(" ready ").count() == 21);
-    assert_eq!(other.said(&["node", "status"]).matches(" ready ").count(), 1);
+    eventually("the simulated nodes come", || {
+        one.stdout_of(&["node", "status"]).matches(" ready ").count() == 21
+    });
+    assert_eq!(other.stdout_of(&["node", "status"]).matches(" ready ").count(), 1);
     assert!(one.stop() && other.stop());
 }
 
@@ -291,11 +293,11 @@ fn a_watch_prints_again_when_something_has_changed() {
     let raw_exec = r#"driver = "raw_exec"
                  config {"#;
     let source = service("web", "").replace(raw_exec, slow).replace(command, "").replace(args, "");
-    dev.said(&["job", "run", "-detach", &dev.job_file(&source)]);
+    dev.stdout_of(&["job", "run", "-detach", &dev.job_file(&source)]);
     let is_running = |state: String| state.contains(r#""Running":1"#);
     assert!(states.any(is_running), "it ends without having seen the job run");
     watch.kill().and_then(|()| watch.wait()).expect("it is ours");
-    dev.said(&["job", "stop", "web"]);
+    dev.stdout_of(&["job", "stop", "web"]);
     assert!(dev.stop());
 }
 
@@ -308,13 +310,13 @@ fn a_task_that_is_waited_for_ends_the_command_as_it_ends() {
     assert_eq!(String::from_utf8_lossy(&waited.stderr), "err\n");
     let absent = dev.berth(&["run", "-exec", "-wait", "/does/not/exist"]);
     assert_eq!(absent.status.code(), Some(1));
-    let told = String::from_utf8_lossy(&absent.stderr).into_owned();
-    assert!(told.contains("/does/not/exist") && told.contains("help: berth alloc status"), "{told}");
+    let message = String::from_utf8_lossy(&absent.stderr).into_owned();
+    assert!(message.contains("/does/not/exist") && message.contains("help: berth alloc status"), "{message}");
     // Who ended it, when it did not end by itself, is said.
     let killed = dev.berth(&["run", "-exec", "-wait", "sh", "-c", "echo out; kill -9 $$"]);
     assert_eq!((killed.status.code(), killed.stdout.as_slice()), (Some(137), &b"out\n"[..]));
-    let told = String::from_utf8_lossy(&killed.stderr).into_owned();
-    assert!(told.contains("is failed: main: Terminated") && told.contains("ignal: 9"), "{told}");
+    let message = String::from_utf8_lossy(&killed.stderr).into_owned();
+    assert!(message.contains("is failed: main: Terminated") && message.contains("ignal: 9"), "{message}");
     assert!(dev.stop());
 }
 
@@ -323,10 +325,10 @@ fn people_reach_into_a_task_that_runs() {
     let dev = Dev::start(&[]);
     let script = "trap 'echo hup' HUP; echo begun; while :; do sleep 0.05; done";
     let source = service("web", "").replace("echo one; echo two; exec sleep 1000", script);
-    dev.said(&["job", "run", &dev.job_file(&source)]);
+    dev.stdout_of(&["job", "run", &dev.job_file(&source)]);
     let alloc = dev.alloc_of("web");
     assert_eq!(
-        dev.said(&["exec", "web", "sh", "-c", "echo $NOMAD_JOB_NAME; pwd"]).lines().next(),
+        dev.stdout_of(&["exec", "web", "sh", "-c", "echo $NOMAD_JOB_NAME; pwd"]).lines().next(),
         Some("web")
     );
     let exited = dev.berth(&["alloc", "exec", "-task", "t", &alloc, "sh", "-c", "echo oops >&2; exit 7"]);
@@ -346,13 +348,13 @@ fn people_reach_into_a_task_that_runs() {
     typing.join().expect("no panic").expect("all is taken");
     assert!(read.status.success() && read.stdout == sent, "{} bytes came back", read.stdout.len());
 
-    dev.said(&["alloc", "signal", "-s", "SIGHUP", &alloc]);
-    eventually("the signal is seen", || dev.said(&["alloc", "logs", &alloc]).contains("hup"));
-    assert!(dev.said(&["alloc", "stats", &alloc]).contains(" MiB"));
-    assert!(dev.said(&["node", "stats", &dev.node()]).contains("cpu0"));
-    dev.said(&["alloc", "restart", &alloc, "t"]);
+    dev.stdout_of(&["alloc", "signal", "-s", "SIGHUP", &alloc]);
+    eventually("the signal is seen", || dev.stdout_of(&["alloc", "logs", &alloc]).contains("hup"));
+    assert!(dev.stdout_of(&["alloc", "stats", &alloc]).contains(" MiB"));
+    assert!(dev.stdout_of(&["node", "stats", &dev.node()]).contains("cpu0"));
+    dev.stdout_of(&["alloc", "restart", &alloc, "t"]);
     eventually("it has restarted", || {
-        let status = dev.said(&["alloc", "status", &alloc]);
+        let status = dev.stdout_of(&["alloc", "status", &alloc]);
         status.contains("restarted once") && status.contains("task t is running")
     });
     assert_eq!(dev.berth(&["alloc", "restart", &alloc, "nope"]).status.code(), Some(3));
@@ -362,14 +364,14 @@ fn people_reach_into_a_task_that_runs() {
 
 /// Its first start is no success: whoever runs a job wants to know whether it stays up.
 #[test]
-fn a_service_that_ends_at_once_is_not_told_as_running() {
+fn a_service_that_ends_at_once_is_not_reported_as_running() {
     let mut dev = Dev::start(&[]);
     let failing =
         service("web", "restart {\n attempts = 0\n }").replace("exec sleep 1000", "sleep 0.3; exit 3");
     let output = dev.berth(&["job", "run", &dev.job_file(&failing)]);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("failed: web.") && told.contains("Exit Code: 3"), "{told}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("failed: web.") && message.contains("Exit Code: 3"), "{message}");
     assert!(dev.stop());
 }
 
@@ -379,9 +381,12 @@ fn a_service_whose_task_is_started_again_and_again_is_not_followed_without_end()
     let patient = "restart {\n attempts = 1000\n delay = \"1s\"\n interval = \"1h\"\n }";
     let failing = service("web", patient).replace("exec sleep 1000", "exit 3");
     let output = dev.berth(&["job", "run", &dev.job_file(&failing)]);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("fail again and again: web.g[0]") && told.contains("Exit Code: 3"), "{told}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(
+        message.contains("fail again and again: web.g[0]") && message.contains("Exit Code: 3"),
+        "{message}"
+    );
     assert!(dev.stop());
 }
 
@@ -391,10 +396,10 @@ fn a_job_that_waits_for_its_reschedule_says_so_and_is_stopped_at_once() {
     let failing = service("web", "restart {\n attempts = 0\n }").replace("exec sleep 1000", "exit 3");
     dev.berth(&["job", "run", &dev.job_file(&failing)]);
     eventually("it says until when it waits", || {
-        dev.said(&["explain", "web"]).contains("failed allocations are replaced from")
+        dev.stdout_of(&["explain", "web"]).contains("failed allocations are replaced from")
     });
-    dev.said(&["job", "stop", "web"]);
-    eventually("it is dead", || dev.said(&["job", "status", "web"]).contains("dead (stopped)"));
+    dev.stdout_of(&["job", "stop", "web"]);
+    eventually("it is dead", || dev.stdout_of(&["job", "status", "web"]).contains("dead (stopped)"));
     assert!(dev.stop());
 }
 
@@ -403,21 +408,21 @@ fn a_job_that_waits_for_its_reschedule_says_so_and_is_stopped_at_once() {
 fn three_servers_are_started_by_one_command_and_each_answers() {
     let mut dev = Dev::start(&["--servers", "3"]);
     let members = || -> Vec<serde_json::Value> {
-        serde_json::from_str(&dev.said(&["server", "members", "-o", "json"])).expect("JSON")
+        serde_json::from_str(&dev.stdout_of(&["server", "members", "-o", "json"])).expect("JSON")
     };
     let votes = |member: &serde_json::Value| member["Status"] == "alive" && member["Tags"]["voter"] == "true";
     eventually("three servers vote", || members().len() == 3 && members().iter().all(votes));
-    dev.said(&["job", "run", &dev.job_file(&service("web", ""))]);
+    dev.stdout_of(&["job", "run", &dev.job_file(&service("web", ""))]);
     let before = members();
     let name = |member: &serde_json::Value| member["Name"].as_str().expect("a name").to_owned();
     let next = before.iter().find(|member| member["Leader"] == false).expect("two follow");
-    dev.said(&["server", "transfer", &name(next)]);
+    dev.stdout_of(&["server", "transfer", &name(next)]);
     eventually("another leads", || {
         members().iter().any(|member| member["Leader"] == true && name(member) == name(next))
     });
     for member in members() {
         let http = member["Tags"]["http_addr"].as_str().expect("an address").to_owned();
-        let asked = dev.said(&["--address", &format!("http://{http}"), "job", "status", "web"]);
+        let asked = dev.stdout_of(&["--address", &format!("http://{http}"), "job", "status", "web"]);
         assert!(asked.contains("running"), "through {http}: {asked}");
     }
     assert!(dev.stop(), "all of it ends well");

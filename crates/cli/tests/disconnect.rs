@@ -1,4 +1,4 @@
-//! Nodes that go silent with work on them, and come back: real servers and real agents, stopped in the middle of a step.
+//! Nodes with running work that fall silent and come back: real servers and agents, stopped in the middle of a step.
 
 mod e2e;
 

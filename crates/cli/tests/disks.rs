@@ -1,4 +1,4 @@
-//! Servers on disks of their own that lose their power, or are full.
+//! Servers whose disks lose power, or are full.
 
 mod e2e;
 

@@ -1,5 +1,5 @@
-//! The documentation does what it says: its blocks run, and its links lead somewhere. docs/internals/write-docs.md tells
-//! the rules.
+//! The documentation is true: the blocks of its pages run, and its links lead somewhere. The rules are in
+//! docs/internals/write-docs.md.
 //!
 //! A few pages run at a time: each has a server of its own, most wait, and a machine has few processors.
 
@@ -118,9 +118,11 @@ fn the_messages_that_are_explained_are_those_of_the_code() {
     sources(&Path::new(DOCS).join("../crates"), &mut code);
     let code = regex::Regex::new(r"\\\n\s*").expect("it is one").replace_all(&code, "");
     let page = read(&Path::new(DOCS).join("how-to/troubleshoot.md"));
-    let messages =
-        page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(said, _)| said);
-    let parts: Vec<&str> = messages.flat_map(|said| said.split('…')).map(str::trim).collect();
+    let messages = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
+        .map(|(output_text, _)| output_text);
+    let parts: Vec<&str> = messages.flat_map(|output_text| output_text.split('…')).map(str::trim).collect();
     // What the system says stands in no code of ours; what is shorter could be anything.
     let system = ["Connection refused", "Address already in use", "No such file or directory"];
     let ours = parts.iter().filter(|part| part.len() > 8 && !system.iter().any(|own| part.contains(own)));

@@ -41,7 +41,8 @@ async fn node_of(cluster: &Cluster, job: &str) -> String {
 }
 
 fn node(cluster: &Cluster, id: &str) -> Value {
-    let detail: Value = serde_json::from_str(&cluster.said(&["node", "status", "-o", "json", id])).unwrap();
+    let detail: Value =
+        serde_json::from_str(&cluster.stdout_of(&["node", "status", "-o", "json", id])).unwrap();
     detail["Node"].clone()
 }
 
@@ -51,18 +52,18 @@ async fn runs(cluster: &Cluster, count: usize) {
 }
 
 #[tokio::test]
-async fn a_drain_moves_one_after_the_other_and_tells_of_it() {
+async fn a_drain_moves_one_after_the_other_and_reports_it() {
     let cluster = Cluster::simulated(3, &[]).await;
     let file = cluster.job_file(WEB);
-    cluster.said(&["job", "run", "-detach", &file]);
+    cluster.stdout_of(&["job", "run", "-detach", &file]);
     runs(&cluster, 4).await;
     let id = node_of(&cluster, "web").await;
     // Whatever happens meanwhile, enough of it runs: the monitor ends when nothing is left.
     let drained = cluster.berth(&["node", "drain", "-enable", "-m", "a new disk", &id]);
-    let told = String::from_utf8_lossy(&drained.stderr).into_owned();
-    assert!(drained.status.success(), "{told}");
-    for said in ["what is left after 1h is stopped", "takes its place", "is empty"] {
-        assert!(told.contains(said), "{said:?} is missing in {told}");
+    let printed_text = String::from_utf8_lossy(&drained.stderr).into_owned();
+    assert!(drained.status.success(), "{printed_text}");
+    for text in ["what is left after 1h is stopped", "takes its place", "is empty"] {
+        assert!(printed_text.contains(text), "{text:?} is missing in {printed_text}");
     }
     runs(&cluster, 4).await;
     let drained = node(&cluster, &id);
@@ -73,17 +74,17 @@ async fn a_drain_moves_one_after_the_other_and_tells_of_it() {
     let allocs = cluster.allocs("default", "web").await;
     let there = |alloc: &&Value| alloc["NodeID"] == id.as_str();
     assert!(allocs.iter().filter(there).all(|alloc| alloc["ClientStatus"] == "complete"));
-    cluster.said(&["node", "eligibility", "-enable", &id]);
+    cluster.stdout_of(&["node", "eligibility", "-enable", &id]);
 }
 
 #[tokio::test]
 async fn a_drain_that_waits_is_called_off_and_one_without_time_stops_all() {
     let cluster = Cluster::simulated(1, &[]).await;
     let file = cluster.job_file(WEB);
-    cluster.said(&["job", "run", "-detach", &file]);
+    cluster.stdout_of(&["job", "run", "-detach", &file]);
     runs(&cluster, 4).await;
     let id = node_of(&cluster, "web").await;
-    cluster.said(&["node", "drain", "-enable", "-no-deadline", "-detach", "-self"]);
+    cluster.stdout_of(&["node", "drain", "-enable", "-no-deadline", "-detach", "-self"]);
     let opened = cluster.berth(&["node", "eligibility", "-enable", &id]);
     assert!(String::from_utf8_lossy(&opened.stderr).contains("node drain -disable"), "{opened:?}");
     let mut monitor = berth(&["node", "drain", "-monitor", &id]);
@@ -92,17 +93,17 @@ async fn a_drain_that_waits_is_called_off_and_one_without_time_stops_all() {
     // Nothing can move: there is no other node.
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     assert_eq!(cluster.running("default", "web").await, 4);
-    cluster.said(&["node", "drain", "-disable", &id]);
+    cluster.stdout_of(&["node", "drain", "-disable", &id]);
     let ended = monitor.wait_with_output().expect("it ends");
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     assert!(String::from_utf8_lossy(&ended.stderr).contains("was cancelled"), "{ended:?}");
     assert_eq!(node(&cluster, &id)["SchedulingEligibility"], "eligible");
     assert_eq!(cluster.running("default", "web").await, 4);
 
-    cluster.said(&["node", "drain", "-enable", "-force", &id]);
+    cluster.stdout_of(&["node", "drain", "-enable", "-force", &id]);
     assert_eq!(cluster.running("default", "web").await, 0);
-    cluster.said(&["node", "drain", "-disable", &id]);
-    cluster.said(&["node", "eligibility", "-enable", &id]);
+    cluster.stdout_of(&["node", "drain", "-disable", &id]);
+    cluster.stdout_of(&["node", "eligibility", "-enable", &id]);
     runs(&cluster, 4).await;
 }
 
@@ -124,16 +125,16 @@ async fn a_real_agent_is_drained_and_ends_what_ran() {
 }
 "#,
     );
-    cluster.said(&["job", "run", "-detach", &file]);
+    cluster.stdout_of(&["job", "run", "-detach", &file]);
     cluster.until_running("default", "web").await;
     let alloc = cluster.allocs("default", "web").await[0]["ID"].as_str().expect("an id").to_owned();
-    cluster.said(&["node", "drain", "-enable", "-deadline", "1s", "-self"]);
-    assert!(cluster.said(&["alloc", "logs", &alloc]).contains("asked"));
-    let status = cluster.said(&["alloc", "status", &alloc]);
+    cluster.stdout_of(&["node", "drain", "-enable", "-deadline", "1s", "-self"]);
+    assert!(cluster.stdout_of(&["alloc", "logs", &alloc]).contains("asked"));
+    let status = cluster.stdout_of(&["alloc", "status", &alloc]);
     assert!(status.contains("its node is drained") && status.contains("complete"), "{status}");
     let blocked = cluster.blocked("default", "web").await;
     assert_eq!(blocked.job_id, "web");
-    cluster.said(&["job", "stop", "-yes", "web"]);
+    cluster.stdout_of(&["job", "stop", "-yes", "web"]);
 }
 
 /// The agents of the job's nodes, by their names' last letters; each node is asked of the server.
@@ -157,7 +158,7 @@ async fn node_at(servers: &Servers, id: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_that_shuts_down_has_its_node_drained_and_waits_unless_it_is_told_twice() {
+async fn an_agent_that_shuts_down_drains_its_node_unless_a_second_signal_comes() {
     let servers = Servers::start(1).await;
     let mut nodes = Nodes::none();
     for number in [1, 2] {
@@ -248,7 +249,7 @@ async fn a_drain_ends_though_the_agent_dies_amid_it_and_what_it_left_is_ended_on
     let pids = nodes.until_running("web", 1).await;
     let first = eventually("it runs", async || running_on(&servers).await).await;
     // There is nowhere to go.
-    servers.all[&1].said(&["node", "drain", "-enable", "-deadline", "10m", "-detach", &first]);
+    servers.all[&1].stdout_of(&["node", "drain", "-enable", "-deadline", "10m", "-detach", &first]);
     assert_eq!(node_at(&servers, &first).await["Drain"], true);
     nodes.kill(1);
     assert!(pids.values().flatten().all(|pid| is_alive(pid)), "the process lives, and nobody watches it");
@@ -279,7 +280,7 @@ async fn a_drain_ends_though_the_agent_dies_amid_it_and_what_it_left_is_ended_on
 async fn a_drain_is_called_off_and_taken_up_again_and_a_purge_meanwhile_ends_it() {
     let cluster = Cluster::simulated(2, &[]).await;
     let file = cluster.job_file(&WEB.replace("1s", "3s"));
-    cluster.said(&["job", "run", "-detach", &file]);
+    cluster.stdout_of(&["job", "run", "-detach", &file]);
     runs(&cluster, 4).await;
     let id = node_of(&cluster, "web").await;
     let left = async || {
@@ -288,19 +289,19 @@ async fn a_drain_is_called_off_and_taken_up_again_and_a_purge_meanwhile_ends_it(
         allocs.iter().filter(there).count()
     };
     let before = left().await;
-    cluster.said(&["node", "drain", "-enable", "-detach", &id]);
-    cluster.said(&["node", "drain", "-enable", "-no-deadline", "-detach", &id]);
+    cluster.stdout_of(&["node", "drain", "-enable", "-detach", &id]);
+    cluster.stdout_of(&["node", "drain", "-enable", "-no-deadline", "-detach", &id]);
     assert_eq!(node(&cluster, &id)["DrainStrategy"]["Deadline"], 0, "the second one counts");
     eventually("one has moved", async || (left().await < before).then_some(())).await;
-    cluster.said(&["node", "drain", "-disable", &id]);
+    cluster.stdout_of(&["node", "drain", "-disable", &id]);
     let called_off = node(&cluster, &id);
     assert_eq!(called_off["LastDrain"]["Status"], "canceled", "{called_off}");
     assert_eq!(called_off["SchedulingEligibility"], "eligible");
     runs(&cluster, 4).await;
 
-    cluster.said(&["node", "drain", "-enable", "-no-deadline", "-detach", &id]);
+    cluster.stdout_of(&["node", "drain", "-enable", "-no-deadline", "-detach", &id]);
     assert_eq!(node(&cluster, &id)["Drain"], true);
-    cluster.said(&["job", "stop", "-yes", "-purge", "-detach", "web"]);
+    cluster.stdout_of(&["job", "stop", "-yes", "-purge", "-detach", "web"]);
     let over = async || (node(&cluster, &id)["Drain"] == false).then_some(());
     eventually("nothing is left of it", over).await;
     assert_eq!(node(&cluster, &id)["LastDrain"]["Status"], "complete");

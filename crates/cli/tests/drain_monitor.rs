@@ -1,5 +1,5 @@
-//! Drains of real agents, as whoever looks on is shown them: what moves where, what waits for what, and how it ended, with
-//! each flag of the command.
+//! `berth node drain -monitor` with real agents: what moves where, what waits for what, and how the drain ended, with each flag of the
+//! command.
 
 mod e2e;
 
@@ -24,7 +24,7 @@ struct Fleet {
 /// Somebody who looks on at a drain.
 struct Monitor {
     process: Daemon,
-    told: PathBuf,
+    stderr: PathBuf,
 }
 
 impl Fleet {
@@ -102,49 +102,49 @@ impl Fleet {
         }
     }
 
-    fn said(&self, args: &[&str]) -> String {
-        self.servers.all[&1].said(args)
+    fn stdout_of(&self, args: &[&str]) -> String {
+        self.servers.all[&1].stdout_of(args)
     }
 
     /// The first node, as the server shows it.
     fn first(&self) -> Value {
-        let detail = self.said(&["node", "status", "-o", "json", "n1"]);
+        let detail = self.stdout_of(&["node", "status", "-o", "json", "n1"]);
         serde_json::from_str::<Value>(&detail).expect("JSON")["Node"].clone()
     }
 
     /// Starts `node drain` with these arguments.
     fn drain(&self, args: &[&str]) -> Monitor {
         let args = [&["node", "drain"], args].concat();
-        let told = self.nodes.path(&format!("told{}", args.join(" ")));
-        Monitor { process: Daemon::spawn(self.servers.all[&1].berth(&args), &told), told }
+        let stderr = self.nodes.path(&format!("told{}", args.join(" ")));
+        Monitor { process: Daemon::spawn(self.servers.all[&1].berth(&args), &stderr), stderr }
     }
 }
 
 impl Monitor {
-    fn told(&self) -> String {
-        std::fs::read_to_string(&self.told).expect("what it told")
+    fn stderr(&self) -> String {
+        std::fs::read_to_string(&self.stderr).expect("what it told")
     }
 
     /// Waits until it tells that.
     async fn until(&self, part: &str) {
-        eventually(&format!("it tells {part:?}"), async || self.told().contains(part).then_some(())).await;
+        eventually(&format!("it tells {part:?}"), async || self.stderr().contains(part).then_some(())).await;
     }
 
     /// Its exit code, and all that it told.
     fn ends(mut self) -> (Option<i32>, String) {
         let code = self.process.wait().code();
-        (code, self.told())
+        (code, self.stderr())
     }
 }
 
 /// Where the first line stands with all of these.
-fn line_with(told: &str, parts: &[&str]) -> usize {
+fn line_with(stderr: &str, parts: &[&str]) -> usize {
     let has_all = |line: &str| parts.iter().all(|part| line.contains(part));
-    told.lines().position(has_all).unwrap_or_else(|| panic!("no line has {parts:?}: {told}"))
+    stderr.lines().position(has_all).unwrap_or_else(|| panic!("no line has {parts:?}: {stderr}"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_tells_what_moves_where_and_what_waits_for_what() {
+async fn the_monitor_shows_what_moves_where_and_what_waits_for_what() {
     let mut fleet = Fleet::start().await;
     fleet.run("web", "service", 2, SECOND_NS / 2).await;
     fleet.run("sum", "batch", 1, 0).await;
@@ -156,36 +156,36 @@ async fn it_tells_what_moves_where_and_what_waits_for_what() {
     monitor.until("takes its place").await;
     let moved = async || (fleet.running("web").await? == ["n2", "n2"]).then_some(());
     eventually("the service is on the other node", moved).await;
-    let (list, detail) = (fleet.said(&["node", "status"]), fleet.said(&["node", "status", "n1"]));
+    let (list, detail) = (fleet.stdout_of(&["node", "status"]), fleet.stdout_of(&["node", "status", "n1"]));
     assert!(list.contains("draining"), "{list}");
     assert!(detail.contains("a new disk") && detail.contains("until 2"), "{detail}");
     assert_eq!(fleet.live("sum"), batch, "the batch job runs to its end");
     assert_eq!(fleet.live("log").len(), 2, "what runs on each node goes last");
     fleet.end("sum");
-    let (code, told) = monitor.ends();
-    assert_eq!(code, Some(0), "{told}");
-    assert_eq!(line_with(&told, &["what is left after 10m is stopped"]), 0, "{told}");
-    line_with(&told, &["1 allocation waits until enough of its group is well elsewhere, ", " at most"]);
-    line_with(&told, &["1 allocation waits for its end, ", " at most"]);
-    line_with(&told, &["1 allocation waits until everything else has left, ", " at most"]);
+    let (code, stderr) = monitor.ends();
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(line_with(&stderr, &["what is left after 10m is stopped"]), 0, "{stderr}");
+    line_with(&stderr, &["1 allocation waits until enough of its group is well elsewhere, ", " at most"]);
+    line_with(&stderr, &["1 allocation waits for its end, ", " at most"]);
+    line_with(&stderr, &["1 allocation waits until everything else has left, ", " at most"]);
     for index in ["[0]", "[1]"] {
-        line_with(&told, &["web.group", index, " on n2 takes its place"]);
+        line_with(&stderr, &["web.group", index, " on n2 takes its place"]);
     }
-    let ended = line_with(&told, &["sum.group[0] is complete"]);
-    let stopped = line_with(&told, &["log.group[0]", "its node is drained"]);
-    let empty = line_with(&told, &["is empty"]);
-    assert!(ended < stopped && stopped < empty, "{told}");
+    let ended = line_with(&stderr, &["sum.group[0] is complete"]);
+    let stopped = line_with(&stderr, &["log.group[0]", "its node is drained"]);
+    let empty = line_with(&stderr, &["is empty"]);
+    assert!(ended < stopped && stopped < empty, "{stderr}");
     assert_eq!(fleet.live("log").len(), 1, "it is empty once all has ended");
 
     // It is drained again, and nothing is left to be moved.
     for again in [&["-enable", "-m", "once more", "n1"][..], &["-monitor", "n1"]] {
-        let (code, told) = fleet.drain(again).ends();
-        assert!(code == Some(0) && told.contains("is empty"), "{told}");
+        let (code, stderr) = fleet.drain(again).ends();
+        assert!(code == Some(0) && stderr.contains("is empty"), "{stderr}");
     }
     assert_eq!(fleet.first()["LastDrain"]["Meta"]["message"], "once more");
-    let (code, told) = fleet.drain(&["-enable", "-self"]).ends();
-    assert!(code == Some(2) && told.contains("there are 2"), "{code:?}: {told}");
-    fleet.said(&["node", "eligibility", "-enable", "n1"]);
+    let (code, stderr) = fleet.drain(&["-enable", "-self"]).ends();
+    assert!(code == Some(2) && stderr.contains("there are 2"), "{code:?}: {stderr}");
+    fleet.stdout_of(&["node", "eligibility", "-enable", "n1"]);
     fleet.until_running("log", 2).await;
 }
 
@@ -196,21 +196,21 @@ async fn force_stops_all_at_once_but_what_it_is_to_ignore() {
         fleet.run(kind, kind, 1, SECOND_NS / 10).await;
     }
     let system = fleet.live("system");
-    let (code, told) = fleet.drain(&["-enable", "-force", "-ignore-system", "n1"]).ends();
-    assert_eq!(code, Some(0), "{told}");
-    line_with(&told, &["everything is stopped at once"]);
+    let (code, stderr) = fleet.drain(&["-enable", "-force", "-ignore-system", "n1"]).ends();
+    assert_eq!(code, Some(0), "{stderr}");
+    line_with(&stderr, &["everything is stopped at once"]);
     for job in ["service", "batch"] {
-        line_with(&told, &[&format!("{job}.group[0]"), "its node is drained"]);
-        assert_eq!(fleet.live(job), [""; 0], "{told}");
+        line_with(&stderr, &[&format!("{job}.group[0]"), "its node is drained"]);
+        assert_eq!(fleet.live(job), [""; 0], "{stderr}");
     }
-    assert!(!told.contains("system.group"), "{told}");
+    assert!(!stderr.contains("system.group"), "{stderr}");
     assert_eq!(fleet.live("system"), system, "what is ignored runs on");
 
-    let (code, told) = fleet.drain(&["-enable", "-force", "n1"]).ends();
-    assert_eq!(code, Some(0), "{told}");
-    line_with(&told, &["system.group[0]", "its node is drained"]);
-    assert_eq!(fleet.live("system"), [""; 0], "{told}");
-    fleet.said(&["node", "eligibility", "-enable", "n1"]);
+    let (code, stderr) = fleet.drain(&["-enable", "-force", "n1"]).ends();
+    assert_eq!(code, Some(0), "{stderr}");
+    line_with(&stderr, &["system.group[0]", "its node is drained"]);
+    assert_eq!(fleet.live("system"), [""; 0], "{stderr}");
+    fleet.stdout_of(&["node", "eligibility", "-enable", "n1"]);
     for job in ["service", "batch", "system"] {
         fleet.until_running(job, 1).await;
     }
@@ -223,18 +223,18 @@ async fn a_second_drain_takes_the_place_of_the_first_and_whoever_looks_on_sees_i
     let before = fleet.live("web");
     let monitor = fleet.drain(&["-enable", "-no-deadline", "-m", "someday", "-self"]);
     monitor.until("web.group[0] leaves once its successor has room").await;
-    assert!(monitor.told().contains("for as long as it takes"), "{}", monitor.told());
-    assert!(!monitor.told().contains("at most"), "nothing ends it: {}", monitor.told());
-    let detail = fleet.said(&["node", "status", "n1"]);
+    assert!(monitor.stderr().contains("for as long as it takes"), "{}", monitor.stderr());
+    assert!(!monitor.stderr().contains("at most"), "nothing ends it: {}", monitor.stderr());
+    let detail = fleet.stdout_of(&["node", "status", "n1"]);
     assert!(detail.contains("someday") && !detail.contains("until"), "{detail}");
     assert_eq!(fleet.live("web"), before, "there is nowhere to go");
 
     let detached = fleet.drain(&["-enable", "-deadline", "1s", "-m", "today", "-detach", "n1"]).ends();
     assert!(detached.0 == Some(0) && detached.1.contains("-monitor"), "{detached:?}");
-    let (code, told) = monitor.ends();
-    assert_eq!(code, Some(0), "{told}");
-    let anew = line_with(&told, &["is drained again: what is left at ", " is stopped"]);
-    assert!(anew < line_with(&told, &["web.group[0]", "its node is drained"]), "{told}");
+    let (code, stderr) = monitor.ends();
+    assert_eq!(code, Some(0), "{stderr}");
+    let anew = line_with(&stderr, &["is drained again: what is left at ", " is stopped"]);
+    assert!(anew < line_with(&stderr, &["web.group[0]", "its node is drained"]), "{stderr}");
     assert_eq!(fleet.live("web"), [""; 0]);
     let last = &fleet.first()["LastDrain"];
     assert_eq!((&last["Status"], &last["Meta"]["message"]), (&"complete".into(), &"today".into()));
@@ -251,22 +251,22 @@ async fn what_has_moved_when_a_drain_is_called_off_stays_where_it_is_and_so_does
     monitor.until("on n2 takes its place").await;
     let apart = async || (fleet.running("web").await? == ["n1", "n2"]).then_some(());
     eventually("one has moved", apart).await;
-    let (code, told) = fleet.drain(&["-disable", "-keep-ineligible", "n1"]).ends();
-    assert!(code == Some(0) && told.contains("stays closed to new work"), "{told}");
-    let (code, told) = monitor.ends();
-    assert!(code == Some(1) && told.contains("was cancelled"), "{told}");
-    line_with(&told, &["1 allocation waits until enough of its group is well elsewhere"]);
+    let (code, stderr) = fleet.drain(&["-disable", "-keep-ineligible", "n1"]).ends();
+    assert!(code == Some(0) && stderr.contains("stays closed to new work"), "{stderr}");
+    let (code, stderr) = monitor.ends();
+    assert!(code == Some(1) && stderr.contains("was cancelled"), "{stderr}");
+    line_with(&stderr, &["1 allocation waits until enough of its group is well elsewhere"]);
     let first = fleet.first();
     assert_eq!((&first["Drain"], &first["LastDrain"]["Status"]), (&false.into(), &"canceled".into()));
     assert_eq!(first["SchedulingEligibility"], "ineligible");
 
-    fleet.said(&["job", "eval", "web"]);
+    fleet.stdout_of(&["job", "eval", "web"]);
     fleet.until_running("web", 2).await;
     assert_eq!(fleet.running("web").await.expect("they run"), ["n1", "n2"]);
     let stayed = fleet.live("web").into_iter().filter(|pid| before.contains(pid)).count();
     assert_eq!(stayed, 1, "what had not moved is the process that it was");
-    let (code, told) = fleet.drain(&["-disable", "n1"]).ends();
-    assert!(code == Some(0) && told.contains("is open"), "{told}");
+    let (code, stderr) = fleet.drain(&["-disable", "n1"]).ends();
+    assert!(code == Some(0) && stderr.contains("is open"), "{stderr}");
     assert_eq!(fleet.first()["SchedulingEligibility"], "eligible");
 }
 
@@ -288,8 +288,11 @@ async fn an_agent_that_dies_and_comes_back_finishes_its_drain() {
     assert_eq!(fleet.live("two"), before, "the process that it was");
     assert_eq!(fleet.first()["Drain"], true);
     fleet.end("two");
-    let (code, told) = monitor.ends();
-    assert_eq!(code, Some(0), "{told}");
-    assert!(line_with(&told, &["two.group[0] is complete"]) < line_with(&told, &["is empty"]), "{told}");
+    let (code, stderr) = monitor.ends();
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(
+        line_with(&stderr, &["two.group[0] is complete"]) < line_with(&stderr, &["is empty"]),
+        "{stderr}"
+    );
     assert_eq!(fleet.first()["SchedulingEligibility"], "ineligible");
 }

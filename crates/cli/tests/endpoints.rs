@@ -1,5 +1,5 @@
-//! Every endpoint is asked with the `curl` line that its page shows, of a server with ACLs, a node and jobs, and answers with the
-//! status that the page says.
+//! Every endpoint is requested by the `curl` line on its page, from a server with ACLs, a node and jobs, and answers with the
+//! status on the page.
 
 mod e2e;
 
@@ -20,7 +20,7 @@ const HOUR: u64 = 3_600_000_000_000;
 
 fn guarded() -> Dev {
     let mut dev = Dev::start(&["--acl"]);
-    let made: Value = serde_json::from_str(&dev.said(&["acl", "bootstrap", "-json"])).expect("JSON");
+    let made: Value = serde_json::from_str(&dev.stdout_of(&["acl", "bootstrap", "-json"])).expect("JSON");
     dev.token = text(&made["SecretID"]);
     // Which every curl that runs there reads.
     fs::write(dev.home.path().join(".curlrc"), format!("header = \"X-Nomad-Token: {}\"\n", dev.token))

@@ -1,5 +1,4 @@
-//! Invocations of Nomad's command line end with the same exit code here, or with one that says more; those that differ are listed,
-//! with why.
+//! Invocations of Nomad's command line exit with the same code here, or with a more specific one; differences are listed with reasons.
 
 mod e2e;
 
@@ -71,7 +70,7 @@ async fn run(dev: &Dev, dir: &Path, args: &[&str]) -> Output {
 
 /// The first id of a list in JSON.
 fn first_id(dev: &Dev, path: &str) -> Option<String> {
-    let list: Value = serde_json::from_str(&dev.said(&["operator", "api", path])).ok()?;
+    let list: Value = serde_json::from_str(&dev.stdout_of(&["operator", "api", path])).ok()?;
     Some(list[0]["ID"].as_str()?.to_owned())
 }
 
@@ -105,11 +104,11 @@ fn judge(invocation: &str, nomad: i32, output: &Output, listed: Option<(i32, &st
         None if is_same => "",
         _ => "ends otherwise",
     };
-    let said = [&output.stdout[..], &output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    let sane = !said.contains("panicked") && (code == 0 || !output.stderr.is_empty() || nomad == code);
+    let output_text = [&output.stdout[..], &output.stderr].concat();
+    let output_text = String::from_utf8_lossy(&output_text);
+    let sane = !output_text.contains("panicked") && (code == 0 || !output.stderr.is_empty() || nomad == code);
     let complaint = if complaint.is_empty() && !sane { "fails without a word" } else { complaint };
-    let shown: String = said.chars().take(300).collect();
+    let shown: String = output_text.chars().take(300).collect();
     (!complaint.is_empty())
         .then(|| format!("`{invocation}` {complaint}: {nomad} with Nomad, {code} here\n{shown}"))
 }

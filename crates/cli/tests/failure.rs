@@ -1,4 +1,4 @@
-//! What becomes of work that fails, as its owner sees it: with a real server and a real agent.
+//! Work that fails, as its owner sees it: with a real server and a real agent.
 
 mod e2e;
 
@@ -40,7 +40,7 @@ fn batch(id: &str, exit_code: i32, attempts: u32) -> String {
     )
 }
 
-fn told(output: &Output) -> String {
+fn message(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -49,24 +49,24 @@ async fn batch_work_is_followed_to_its_end_and_ends_by_what_became_of_it() {
     let cluster = Cluster::dev(&[]);
     for round in 0..3 {
         let good = cluster.berth(&["job", "run", &cluster.job_file(&batch(&format!("good-{round}"), 0, 0))]);
-        assert!(good.status.success(), "{}", told(&good));
-        assert!(told(&good).contains("is complete"), "{}", told(&good));
+        assert!(good.status.success(), "{}", message(&good));
+        assert!(message(&good).contains("is complete"), "{}", message(&good));
         let bad = cluster.berth(&["job", "run", &cluster.job_file(&batch(&format!("bad-{round}"), 3, 0))]);
-        assert_eq!(bad.status.code(), Some(1), "{}", told(&bad));
-        assert!(told(&bad).contains("2 allocations failed"), "{}", told(&bad));
+        assert_eq!(bad.status.code(), Some(1), "{}", message(&bad));
+        assert!(message(&bad).contains("2 allocations failed"), "{}", message(&bad));
     }
-    let list = cluster.said(&["job", "status"]);
+    let list = cluster.stdout_of(&["job", "status"]);
     let status_of =
         |id: &str| list.lines().find(|line| line.starts_with(id)).expect("it is listed").to_owned();
     assert!(status_of("good-0").contains("complete"), "{list}");
     assert!(status_of("bad-0").contains("failed"), "{list}");
-    let detail = cluster.said(&["job", "status", "bad-0"]);
+    let detail = cluster.stdout_of(&["job", "status", "bad-0"]);
     assert!(detail.contains("exit 3"), "{detail}");
 
     // What is tried once more is waited for, and fails for good.
     let again = cluster.berth(&["job", "run", &cluster.job_file(&batch("again", 3, 1))]);
-    assert_eq!(again.status.code(), Some(1), "{}", told(&again));
-    assert!(told(&again).contains("4 allocations failed"), "{}", told(&again));
+    assert_eq!(again.status.code(), Some(1), "{}", message(&again));
+    assert!(message(&again).contains("4 allocations failed"), "{}", message(&again));
 }
 
 #[tokio::test]
@@ -79,14 +79,14 @@ async fn a_job_that_is_stopped_or_purged_meanwhile_is_waited_for_no_longer() {
             std::thread::sleep(std::time::Duration::from_secs(1));
             (cluster.berth(stop), run.join().expect("it ends"))
         });
-        assert!(stopped.status.success(), "{}", told(&stopped));
-        assert_eq!(run.status.code(), Some(1), "{}", told(&run));
-        assert!(told(&run).contains("was stopped before it was done"), "{}", told(&run));
+        assert!(stopped.status.success(), "{}", message(&stopped));
+        assert_eq!(run.status.code(), Some(1), "{}", message(&run));
+        assert!(message(&run).contains("was stopped before it was done"), "{}", message(&run));
     }
 }
 
 #[tokio::test]
-async fn a_kill_for_want_of_memory_is_told_wherever_a_task_is_shown() {
+async fn an_oom_kill_is_shown_wherever_a_task_is() {
     let Some(images) = busybox_images() else { return };
     let cluster = Cluster::with_containers(&["--image-dirs", &images.path().to_string_lossy()]);
     let file = cluster.job_file(&format!(
@@ -120,11 +120,11 @@ async fn a_kill_for_want_of_memory_is_told_wherever_a_task_is_shown() {
         eprintln!("skipped: the kernel does not limit memory here");
         return;
     }
-    assert!(told(&run).contains("out of memory"), "{}", told(&run));
+    assert!(message(&run).contains("out of memory"), "{}", message(&run));
     let alloc = cluster.allocs("default", "hungry").await[0]["ID"].as_str().expect("an id").to_owned();
     for args in [&["ps", "-a"][..], &["job", "status", "hungry"], &["alloc", "status", &alloc]] {
-        let said = cluster.said(args);
-        assert!(said.contains("out of memory"), "berth {args:?}: {said}");
+        let text = cluster.stdout_of(args);
+        assert!(text.contains("out of memory"), "berth {args:?}: {text}");
     }
 }
 
@@ -132,16 +132,16 @@ async fn a_kill_for_want_of_memory_is_told_wherever_a_task_is_shown() {
 async fn a_job_that_waits_for_its_reschedule_says_until_when_and_remembers_it() {
     let cluster = Cluster::dev(&[]);
     let file = cluster.job_file(&batch("flaky", 3, 1).replace("count = 2", "count = 1"));
-    cluster.said(&["job", "run", "-detach", &file]);
+    cluster.stdout_of(&["job", "run", "-detach", &file]);
     let evaluations = async || {
         let evals = cluster.evaluations("default", "flaky").await;
         evals.into_iter().find(|eval| eval.triggered_by == "alloc-reschedule" && eval.status == "pending")
     };
     let waits = eventually("an evaluation waits", evaluations).await;
     let at = waits.wait_until.to_string();
-    let status = cluster.said(&["job", "status", "flaky"]);
+    let status = cluster.stdout_of(&["job", "status", "flaky"]);
     assert!(status.contains(&format!("until {}", &at[..19])), "{at}: {status}");
-    assert!(cluster.said(&["explain", "flaky"]).contains(&at[..19]), "{at}");
+    assert!(cluster.stdout_of(&["explain", "flaky"]).contains(&at[..19]), "{at}");
     let failed = cluster.allocs("default", "flaky").await[0].clone();
     assert_eq!(failed["FollowupEvalID"], waits.id.as_str());
 
@@ -153,8 +153,8 @@ async fn a_job_that_waits_for_its_reschedule_says_until_when_and_remembers_it() 
     assert_eq!((&event["PrevAllocID"], &event["PrevNodeID"]), (&failed["ID"], &failed["NodeID"]));
     assert_eq!(event["Delay"], 5_000_000_000_u64);
     let short = &failed["ID"].as_str().expect("an id")[..8];
-    let told = cluster.said(&["alloc", "status", second["ID"].as_str().expect("an id")]);
-    assert!(told.contains(short) && told.contains("5s"), "{told}");
+    let message = cluster.stdout_of(&["alloc", "status", second["ID"].as_str().expect("an id")]);
+    assert!(message.contains(short) && message.contains("5s"), "{message}");
 }
 
 #[tokio::test]
@@ -173,11 +173,11 @@ async fn an_allocation_that_is_stopped_names_its_successor() {
 }
 "#,
     );
-    cluster.said(&["job", "run", "-detach", &file]);
+    cluster.stdout_of(&["job", "run", "-detach", &file]);
     cluster.until_running("default", "web").await;
     let stopped = cluster.allocs("default", "web").await[0].clone();
-    let told = cluster.berth(&["alloc", "stop", stopped["ID"].as_str().expect("an id")]).stderr;
-    let told = String::from_utf8_lossy(&told);
+    let message = cluster.berth(&["alloc", "stop", stopped["ID"].as_str().expect("an id")]).stderr;
+    let message = String::from_utf8_lossy(&message);
     let linked = async || {
         let target = Target::new("/v1/allocation").part(stopped["ID"].as_str()?);
         let next = cluster.client.get::<Value>(&target).await.ok()?.value["NextAllocation"].clone();
@@ -187,5 +187,8 @@ async fn an_allocation_that_is_stopped_names_its_successor() {
     let next = eventually("it names its successor", linked).await;
     assert_eq!(next["PreviousAllocation"], stopped["ID"]);
     let short = &next["ID"].as_str().expect("an id")[..8];
-    assert!(told.contains(&format!("allocation {short} on ")) && told.contains("takes its place"), "{told}");
+    assert!(
+        message.contains(&format!("allocation {short} on ")) && message.contains("takes its place"),
+        "{message}"
+    );
 }

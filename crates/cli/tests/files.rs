@@ -1,4 +1,4 @@
-//! What people see of the files and the output of tasks that run.
+//! Files and output of running tasks, as users see them.
 
 mod e2e;
 
@@ -63,10 +63,10 @@ async fn files_of_an_allocation_are_listed_and_read() {
     let dev = Dev::start(&[]);
     let alloc = &dev.run_scripts("files", 1, &[("t", WRITES)]).await[0];
     eventually("it has written", async || {
-        dev.said(&["alloc", "logs", alloc]).contains("ready").then_some(())
+        dev.stdout_of(&["alloc", "logs", alloc]).contains("ready").then_some(())
     })
     .await;
-    let fs = |args: &[&str]| dev.said(&[&["alloc", "fs"], args].concat());
+    let fs = |args: &[&str]| dev.stdout_of(&[&["alloc", "fs"], args].concat());
     assert_eq!(fs(&["-o", "name", alloc]), "alloc\nt\n");
     assert_eq!(fs(&["-o", "name", alloc, "alloc"]), "data\nlogs\ntmp\n");
     assert_eq!(fs(&["-o", "name", alloc, "t/local"]), "data\nhost\nlink\n");
@@ -75,16 +75,16 @@ async fn files_of_an_allocation_are_listed_and_read() {
     assert_eq!(fs(&["-tail", "-n", "1", alloc, "t/local/data/page"]), "three\n");
     assert_eq!(fs(&["-c", "4", alloc, "t/local/data/page"]), "ree\n");
     assert_eq!(fs(&[alloc, "alloc/logs/t.stdout.0"]), "ready\n");
-    let told = fs(&["-stat", "-H", alloc, "t/local/data/page"]);
-    assert!(told.contains("-rw-r--r--") && told.contains(" 14 "), "{told}");
+    let message = fs(&["-stat", "-H", alloc, "t/local/data/page"]);
+    assert!(message.contains("-rw-r--r--") && message.contains(" 14 "), "{message}");
     for path in ["t/secrets/token", "t/secrets", "t/local/link", "t/local/host"] {
-        let told = dev.complained(&["alloc", "fs", alloc, path]);
-        assert!(told.contains("secrets cannot be read") || told.contains("leads out"), "{told}");
+        let message = dev.complained(&["alloc", "fs", alloc, path]);
+        assert!(message.contains("secrets cannot be read") || message.contains("leads out"), "{message}");
     }
     assert!(dev.complained(&["alloc", "fs", alloc, "t/none"]).contains("has no file t/none"));
-    let told = dev.complained(&["alloc", "fs", "-f", alloc, "t/local"]);
-    assert!(told.contains("which has no last lines"), "{told}");
-    dev.said(&["job", "stop", "-yes", "files"]);
+    let message = dev.complained(&["alloc", "fs", "-f", alloc, "t/local"]);
+    assert!(message.contains("which has no last lines"), "{message}");
+    dev.stdout_of(&["job", "stop", "-yes", "files"]);
     assert_eq!(fs(&[alloc, "t/local/data/page"]), "one\ntwo\nthree\n", "what has ended is kept for a while");
 }
 
@@ -104,7 +104,7 @@ async fn a_file_is_followed_until_its_tasks_have_ended() {
     let go = task_dir(&dev, alloc).join("local/go");
     std::fs::write(go, "").expect("written");
     assert_eq!(lines.next().expect("a line").expect("text"), "more");
-    dev.said(&["job", "stop", "-yes", "grows"]);
+    dev.stdout_of(&["job", "stop", "-yes", "grows"]);
     assert!(lines.next().is_none(), "it ends with the tasks");
     assert!(following.wait().expect("it ends").success());
 }
@@ -141,19 +141,19 @@ async fn all_allocations_of_a_job_are_followed_together() {
         .spawn()
         .expect("it runs");
     let lines = BufReader::new(following.stdout.take().expect("piped")).lines();
-    let mut told: Vec<String> = lines.take(4).map(|line| line.expect("text")).collect();
-    told.sort();
+    let mut message: Vec<String> = lines.take(4).map(|line| line.expect("text")).collect();
+    message.sort();
     let mut expected: Vec<String> = (0..2)
         .flat_map(|index| ["a", "b"].map(|task| (index, task)))
         .map(|(index, task)| format!("g[{index}] ID {task} | from {task}"))
         .collect();
     expected.sort();
-    for line in &mut told {
+    for line in &mut message {
         let id = allocs.iter().map(|alloc| &alloc[..8]).find(|id| line.contains(id)).expect("an id");
         *line = line.replace(id, "ID");
     }
-    assert_eq!(told, expected);
-    dev.said(&["job", "stop", "-yes", "many"]);
+    assert_eq!(message, expected);
+    dev.stdout_of(&["job", "stop", "-yes", "many"]);
     assert!(following.wait().expect("it ends").success(), "it ends with the job");
 }
 
@@ -176,9 +176,9 @@ async fn who_ends_at_once_is_followed_too() {
     let mut next = || lines.next().expect("a line").expect("text");
     assert!([next(), next()].iter().all(|line| line.ends_with("| long")));
     std::fs::write(&mark, "").expect("written");
-    dev.said(&["alloc", "stop", "-detach", &allocs[0]]);
+    dev.stdout_of(&["alloc", "stop", "-detach", &allocs[0]]);
     assert!(next().ends_with("| short"));
-    dev.said(&["job", "stop", "-yes", "mixed"]);
+    dev.stdout_of(&["job", "stop", "-yes", "mixed"]);
     assert!(following.wait().expect("it ends").success());
 }
 
@@ -188,7 +188,7 @@ async fn a_jobs_output_is_shown_together_without_being_followed() {
     let script = "echo out; echo err >&2; exec sleep 1000";
     dev.run_scripts("many", 2, &[("a", script)]).await;
     let shown = |args: &[&str]| {
-        let mut lines: Vec<String> = dev.said(args).lines().map(str::to_owned).collect();
+        let mut lines: Vec<String> = dev.stdout_of(args).lines().map(str::to_owned).collect();
         lines.sort_by_key(|line| line.rsplit(' ').next().map(str::to_owned));
         lines.iter().map(|line| line.split(" a ").nth(1).unwrap_or(line).to_owned()).collect::<Vec<_>>()
     };
@@ -226,8 +226,8 @@ async fn a_terminal_shows_by_colours_who_prints() {
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         lines.take(2).map(|line| line.expect("text")).collect::<Vec<_>>()
     };
-    let told = two_lines(&mut coloured_now);
-    let mut codes: Vec<&str> = told
+    let message = two_lines(&mut coloured_now);
+    let mut codes: Vec<&str> = message
         .iter()
         .map(|line| {
             let (code, rest) = coloured(line).unwrap_or_else(|| panic!("no colour: {line:?}"));
@@ -238,18 +238,18 @@ async fn a_terminal_shows_by_colours_who_prints() {
         })
         .collect();
     codes.dedup();
-    assert_eq!(codes.len(), 2, "{told:?}");
+    assert_eq!(codes.len(), 2, "{message:?}");
     for line in two_lines(&mut plain_now) {
         assert!(coloured(&line).is_none() && line.contains("| from "), "{line:?}");
     }
-    dev.said(&["job", "stop", "-yes", "many"]);
+    dev.stdout_of(&["job", "stop", "-yes", "many"]);
     for child in [&mut coloured_now, &mut plain_now] {
         assert!(child.wait().expect("it ends").success(), "it ends with the job");
     }
 }
 
 #[tokio::test]
-async fn what_each_allocation_uses_is_told_to_prometheus() {
+async fn usage_of_each_allocation_is_exported_to_prometheus() {
     let dev = Dev::start(&[]);
     let alloc = dev.run_scripts("busy", 1, &[("t", "while :; do :; done")]).await.remove(0);
     let idle = dev.run_scripts("idle", 1, &[("t", "exec sleep 1000")]).await.remove(0);
@@ -268,23 +268,23 @@ async fn what_each_allocation_uses_is_told_to_prometheus() {
         assert!(line.contains("task=\"t\"") && line.contains("task_group=\"g\""), "{line}");
         line.rsplit(' ').next()?.parse().ok()
     };
-    let told = eventually("both are measured", async || {
-        let told = text();
-        let measured = |alloc: &str| value(&told, "berth_task_cpu_percent", alloc);
-        (measured(&alloc)? > 1.0 && measured(&idle).is_some()).then_some(told)
+    let message = eventually("both are measured", async || {
+        let message = text();
+        let measured = |alloc: &str| value(&message, "berth_task_cpu_percent", alloc);
+        (measured(&alloc)? > 1.0 && measured(&idle).is_some()).then_some(message)
     })
     .await;
     for id in [&alloc, &idle] {
-        let rss = value(&told, "berth_task_memory_rss_bytes", id).expect("measured");
-        assert!(rss > 4096.0, "{told}");
+        let rss = value(&message, "berth_task_memory_rss_bytes", id).expect("measured");
+        assert!(rss > 4096.0, "{message}");
     }
-    assert!(told.contains("# TYPE berth_task_memory_bytes gauge"), "{told}");
-    assert!(told.contains("berth_task_usage_nodes_silent 0"), "{told}");
-    dev.said(&["job", "stop", "-yes", "busy"]);
+    assert!(message.contains("# TYPE berth_task_memory_bytes gauge"), "{message}");
+    assert!(message.contains("berth_task_usage_nodes_silent 0"), "{message}");
+    dev.stdout_of(&["job", "stop", "-yes", "busy"]);
     eventually("who has ended is told of no more", async || {
-        let told = text();
-        (value(&told, "berth_task_memory_bytes", &alloc).is_none()
-            && value(&told, "berth_task_memory_bytes", &idle).is_some())
+        let message = text();
+        (value(&message, "berth_task_memory_bytes", &alloc).is_none()
+            && value(&message, "berth_task_memory_bytes", &idle).is_some())
         .then_some(())
     })
     .await;
@@ -295,7 +295,7 @@ async fn what_allocations_use_is_listed() {
     let dev = Dev::start(&[]);
     let busy = dev.run_scripts("busy", 1, &[("t", "while :; do :; done")]).await.remove(0);
     let idle = dev.run_scripts("idle", 1, &[("t", "exec sleep 1000")]).await.remove(0);
-    let top = |args: &[&str]| dev.said(&[&["top"], args].concat());
+    let top = |args: &[&str]| dev.stdout_of(&[&["top"], args].concat());
     // A machine with much else to do may give it nothing for as long as a measurement takes.
     let users: Vec<Value> = eventually("the busy one has been given time", async || {
         let users: Vec<Value> = serde_json::from_str(&top(&["-o", "json"])).expect("JSON");
@@ -308,9 +308,9 @@ async fn what_allocations_use_is_listed() {
     assert!(users.iter().all(|user| user["MemoryBytes"].as_u64().expect("measured") > 4096), "{users:?}");
     assert_eq!(top(&["-o", "name", "idle"]), format!("{idle}\n"));
     assert_eq!(top(&["idle"]).lines().count(), 2, "once, where nobody looks on");
-    let told = dev.said(&["job", "status", "-stats", "busy"]);
-    assert!(told.contains("OF A CORE") && told.contains("MiB"), "{told}");
-    assert!(!dev.said(&["job", "status", "busy"]).contains("OF A CORE"));
+    let message = dev.stdout_of(&["job", "status", "-stats", "busy"]);
+    assert!(message.contains("OF A CORE") && message.contains("MiB"), "{message}");
+    assert!(!dev.stdout_of(&["job", "status", "busy"]).contains("OF A CORE"));
 }
 
 #[test]

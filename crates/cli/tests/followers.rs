@@ -1,4 +1,4 @@
-//! What clients ask of a server that does not lead: streams, queries that wait, and old reads, while leaders change.
+//! Requests of clients to a server that does not lead: streams, blocking queries and stale reads, while leaders change.
 
 mod e2e;
 
@@ -171,7 +171,7 @@ async fn a_follower_that_was_started_again_says_which_events_it_keeps() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_goes_on_at_a_server_that_is_behind_is_told_nothing_twice() {
+async fn a_follower_that_moves_to_a_server_behind_receives_nothing_twice() {
     let servers = Servers::start(3).await;
     servers.all[&1].register("known").await.expect("it is taken");
     let leader = servers.leader(&[1, 2, 3]).await;

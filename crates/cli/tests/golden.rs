@@ -5,7 +5,7 @@
 mod fake;
 
 #[test]
-fn the_command_line_says_what_it_said_before() {
+fn the_command_line_prints_what_it_printed_before() {
     trycmd::TestCases::new().case("tests/cmd/*.trycmd");
 }
 

@@ -1,4 +1,4 @@
-//! Tasks that go before the main tasks of a group, beside them and after them: with a real server and a real agent.
+//! Prestart, poststart and poststop tasks, and sidecars, with a real server and a real agent.
 
 mod e2e;
 
@@ -43,8 +43,8 @@ fn job(id: &str, kind: &str, main: &str) -> String {
 /// The lines of one task among what all of them wrote.
 async fn order(cluster: &Cluster, id: &str) -> Vec<String> {
     let alloc = cluster.allocs("default", id).await[0]["ID"].as_str().expect("an id").to_owned();
-    let said = cluster.said(&["alloc", "fs", &alloc, "alloc/data/order"]);
-    said.lines().filter(|line| *line != "proxy").map(str::to_owned).collect()
+    let text = cluster.stdout_of(&["alloc", "fs", &alloc, "alloc/data/order"]);
+    text.lines().filter(|line| *line != "proxy").map(str::to_owned).collect()
 }
 
 #[tokio::test]
@@ -57,7 +57,12 @@ async fn tasks_run_in_the_order_of_their_hooks() {
     assert_eq!(order(&cluster, "done").await, all);
 
     // One that is stopped cleans up after itself, and so does one that has failed before its main task could run.
-    cluster.said(&["job", "run", "-detach", &cluster.job_file(&job("stopped", "service", "sleep 1000"))]);
+    cluster.stdout_of(&[
+        "job",
+        "run",
+        "-detach",
+        &cluster.job_file(&job("stopped", "service", "sleep 1000")),
+    ]);
     eventually("the main task has been followed", async || {
         let allocs = cluster.allocs("default", "stopped").await;
         let hello = allocs.first().map(|alloc| alloc["TaskStates"]["hello"]["State"] == "dead");
@@ -67,7 +72,7 @@ async fn tasks_run_in_the_order_of_their_hooks() {
     // Those whose turn has not come have no log, and nothing is wrong with that.
     let logs = cluster.berth(&["logs", "stopped"]);
     assert_eq!((logs.status.code(), String::from_utf8_lossy(&logs.stderr)), (Some(0), "".into()));
-    cluster.said(&["job", "stop", "-yes", "stopped"]);
+    cluster.stdout_of(&["job", "stop", "-yes", "stopped"]);
     let all = ["init", "init ends", "main", "hello", "hello ends", "bye", "bye ends"];
     assert_eq!(order(&cluster, "stopped").await, all);
 
@@ -105,6 +110,6 @@ async fn tasks_that_take_turns_share_their_room() {
     let run = cluster.berth(&["job", "run", &cluster.job_file(&job("turns", &turns))]);
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let at_once = [task("main", "", "100ms", 900), task("beside", "", "100ms", 500)];
-    cluster.said(&["job", "run", "-detach", &cluster.job_file(&job("at-once", &at_once))]);
+    cluster.stdout_of(&["job", "run", "-detach", &cluster.job_file(&job("at-once", &at_once))]);
     cluster.blocked("default", "at-once").await;
 }

@@ -1,4 +1,4 @@
-//! Requests made to hurt: each is refused with words that name what is wrong, costs little memory, and the server lives on.
+//! Hostile requests: each is refused with the reason, costs little memory, and the server keeps running.
 
 mod e2e;
 
@@ -51,8 +51,8 @@ fn mistakes_are_named() {
     );
     for count in ["-1", "1000000", "1000000000000"] {
         let group = json!({"Name": "g", "Count": count.parse::<i64>().expect("a number")});
-        let told = format!("`Count` is {count}, but must be 0 to");
-        server.refuses_job(&job("x", json!({"TaskGroups": [group]})), 400, &told);
+        let message = format!("`Count` is {count}, but must be 0 to");
+        server.refuses_job(&job("x", json!({"TaskGroups": [group]})), 400, &message);
     }
     server.refuses_job(
         &job("x", json!({"TaskGroups": [{"Count": 1e300}]})),
@@ -119,9 +119,9 @@ fn stalled_connections_are_closed() {
     let stalled: Vec<TcpStream> = (0..STALLED).map(|_| server.stall()).collect();
     server.is_well();
     for mut stream in stalled {
-        let mut told = Vec::new();
+        let mut message = Vec::new();
         // Whether it is closed in peace or reset, it is not kept: only a time-out of ours would be a failure.
-        let closed = stream.read_to_end(&mut told).map_err(|error| error.kind());
+        let closed = stream.read_to_end(&mut message).map_err(|error| error.kind());
         assert!(
             !matches!(closed, Err(std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)),
             "is kept open"
@@ -169,26 +169,26 @@ impl Server {
         self.put("/v1/jobs", json!({"Job": job("well", json!({}))}).to_string().as_bytes()).is(200, "EvalID");
     }
 
-    fn refuses_file(&self, file: &str, status: u16, told: &str) {
-        self.refuses("/v1/jobs/parse", json!({"JobHCL": file}).to_string().as_bytes(), status, told);
+    fn refuses_file(&self, file: &str, status: u16, message: &str) {
+        self.refuses("/v1/jobs/parse", json!({"JobHCL": file}).to_string().as_bytes(), status, message);
     }
 
-    fn refuses_job(&self, job: &Value, status: u16, told: &str) {
-        self.refuses("/v1/jobs", json!({"Job": job}).to_string().as_bytes(), status, told);
+    fn refuses_job(&self, job: &Value, status: u16, message: &str) {
+        self.refuses("/v1/jobs", json!({"Job": job}).to_string().as_bytes(), status, message);
     }
 
-    fn refuses(&self, path: &str, body: &[u8], status: u16, told: &str) {
-        self.put(path, body).is(status, told);
+    fn refuses(&self, path: &str, body: &[u8], status: u16, message: &str) {
+        self.put(path, body).is(status, message);
     }
 
     /// `berth job validate` says the same, and fails.
-    fn refuses_to_validate(&self, file: &str, told: &str) {
+    fn refuses_to_validate(&self, file: &str, message: &str) {
         let path = self.dir.path().join("job");
         fs::write(&path, file).expect("a file");
         let output = berth(&["job", "validate", path.to_str().expect("plain")]).output().expect("berth runs");
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{text}");
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(message), "{text}");
     }
 
     fn put(&self, path: &str, body: &[u8]) -> Answer {
@@ -210,11 +210,11 @@ impl Server {
             // An error here means that the other side has had enough; what it says to that is read below.
             pieces.map(|piece| sender.write_all(piece.as_bytes())).find(Result::is_err)
         });
-        let mut told = Vec::new();
-        let _ = stream.read_to_end(&mut told);
+        let mut message = Vec::new();
+        let _ = stream.read_to_end(&mut message);
         let _ = stream.shutdown(Shutdown::Both);
         sending.join().expect("sends");
-        Answer(String::from_utf8_lossy(&told).into_owned())
+        Answer(String::from_utf8_lossy(&message).into_owned())
     }
 
     /// Sends half of a head.
@@ -236,11 +236,14 @@ struct Answer(String);
 
 impl Answer {
     /// It has this status, and these words are in it.
-    fn is(&self, status: u16, told: &str) {
+    fn is(&self, status: u16, message: &str) {
         let Self(text) = self;
         let shown: String = text.chars().take(1_000).collect();
-        assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "expected {status} and `{told}`: {shown}");
-        assert!(text.contains(told), "expected `{told}`: {shown}");
+        assert!(
+            text.starts_with(&format!("HTTP/1.1 {status} ")),
+            "expected {status} and `{message}`: {shown}"
+        );
+        assert!(text.contains(message), "expected `{message}`: {shown}");
     }
 }
 

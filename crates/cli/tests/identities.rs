@@ -1,5 +1,5 @@
-//! Tasks that show who they are: tokens in files and in the environment, renewed, known to the servers and to nobody else once
-//! their allocation has ended.
+//! Identities of tasks: tokens in files and in the environment, renewed, accepted by the servers, and by nobody once their allocation
+//! has ended.
 
 mod e2e;
 
@@ -22,7 +22,7 @@ use tokio::{
 /// A server with ACLs and an agent apart from it, and the first token.
 fn guarded(of_server: &[&str]) -> Dev {
     let mut dev = Dev::apart_with(&[&["--acl"], of_server].concat(), &[]);
-    let made: Value = serde_json::from_str(&dev.said(&["acl", "bootstrap", "-json"])).expect("JSON");
+    let made: Value = serde_json::from_str(&dev.stdout_of(&["acl", "bootstrap", "-json"])).expect("JSON");
     dev.token = made["SecretID"].as_str().expect("text").to_owned();
     dev
 }
@@ -84,11 +84,11 @@ async fn a_task_is_who_its_token_says_until_its_allocation_ends() {
     let aws = read(&dev, &alloc, "cloud/aws.jwt");
     dev.until_printed(&alloc, &format!("env={aws} default=none")).await;
 
-    let said = claims(&aws);
-    assert_eq!(said["aud"], json!(["sts.amazonaws.com"]));
-    assert_eq!(said["iss"], "https://berth.example");
-    assert_eq!(said["sub"], "global:default:web:app:main:aws");
-    assert_eq!(said["nomad_allocation_id"], alloc);
+    let output_text = claims(&aws);
+    assert_eq!(output_text["aud"], json!(["sts.amazonaws.com"]));
+    assert_eq!(output_text["iss"], "https://berth.example");
+    assert_eq!(output_text["sub"], "global:default:web:app:main:aws");
+    assert_eq!(output_text["nomad_allocation_id"], alloc);
 
     let task = client(&dev, &token);
     let known = own(&task).await.expect("it is known");
@@ -112,16 +112,16 @@ async fn a_task_is_who_its_token_says_until_its_allocation_ends() {
     let rules = dev.home.path().join("rules.hcl");
     fs::write(&rules, "namespace \"default\" { policy = \"read\" }").expect("written");
     let rules = rules.to_str().expect("plain");
-    dev.said(&["acl", "policy", "apply", "-job", "we", "others", rules]);
+    dev.stdout_of(&["acl", "policy", "apply", "-job", "we", "others", rules]);
     assert_eq!(jobs(&task).await, Some(403), "that is another job");
-    dev.said(&["acl", "policy", "apply", "-job", "web", "-group", "app", "readers", rules]);
+    dev.stdout_of(&["acl", "policy", "apply", "-job", "web", "-group", "app", "readers", rules]);
     assert_eq!(jobs(&task).await, None);
     assert_eq!(own(&task).await.expect("known").policies, Some(vec!["readers".to_owned()]));
 
     // What it follows ends with its allocation.
     let follow = Target::new("/v1/event/stream").param("topic", "Job");
     let mut stream = task.lines::<Value>(&follow).await.expect("it may");
-    dev.said(&["job", "stop", "-yes", "-detach", "web"]);
+    dev.stdout_of(&["job", "stop", "-yes", "-detach", "web"]);
     eventually("the allocation ends", async || {
         let target = Target::new("/v1/allocation").part(&alloc);
         let found: Value = dev.client().get(&target).await.ok()?.value;
@@ -170,16 +170,16 @@ async fn a_token_is_renewed_in_its_file_while_the_task_runs_on_through_the_death
 }
 
 #[tokio::test]
-async fn a_task_is_told_of_its_new_token_as_its_job_wants() {
+async fn a_task_is_notified_of_its_new_token_as_its_job_says() {
     let dev = guarded(&[]);
     let signal = json!([{ "Name": "default", "File": true, "TTL": "6s", "ChangeMode": "signal", "ChangeSignal": "SIGUSR1" }]);
     let script = "trap 'echo told' USR1; while true; do sleep 0.1; done";
     dev.register(&job("told", script, &signal)).await;
     let restart = json!([{ "Name": "default", "Env": true, "TTL": "6s", "ChangeMode": "restart" }]);
     dev.register(&job("again", "echo started; exec sleep 1000", &restart)).await;
-    let told = dev.allocs("told", 1, "running").await.remove(0);
+    let message = dev.allocs("told", 1, "running").await.remove(0);
     let again = dev.allocs("again", 1, "running").await.remove(0);
-    dev.until_printed(&told, "told").await;
+    dev.until_printed(&message, "told").await;
     eventually("it is restarted", async || {
         let state = task_state(&dev, &again).await;
         (state["Restarts"].as_u64() > Some(0) && state["State"] == "running").then_some(())
@@ -190,7 +190,7 @@ async fn a_task_is_told_of_its_new_token_as_its_job_wants() {
     let events = state["Events"].as_array().expect("a list").iter();
     let why = events.filter_map(|event| event["DisplayMessage"].as_str());
     assert!(why.clone().any(|why| why.contains("was renewed")), "{:?}", why.collect::<Vec<_>>());
-    assert_eq!(task_state(&dev, &told).await["Restarts"], 0);
+    assert_eq!(task_state(&dev, &message).await["Restarts"], 0);
 }
 
 /// What a task does to ask for its own variable, for another job's, and for its own without a token.
@@ -224,7 +224,7 @@ fn images_with_curl() -> Option<tempfile::TempDir> {
 
 async fn until_keyed(dev: &Dev) {
     eventually("there is a root key", async || {
-        dev.said(&["operator", "root", "keyring", "list"]).contains("active").then_some(())
+        dev.stdout_of(&["operator", "root", "keyring", "list"]).contains("active").then_some(())
     })
     .await;
 }
@@ -247,7 +247,7 @@ async fn a_task_reads_its_own_variables_by_its_socket() {
     let dir = images.as_ref().map_or_else(String::new, |dir| dir.path().display().to_string());
     let of_agent: &[&str] = if images.is_some() { &["--image-dirs", &dir] } else { &["--containers=false"] };
     let mut dev = Dev::apart_with(&["--acl"], of_agent);
-    let made: Value = serde_json::from_str(&dev.said(&["acl", "bootstrap", "-json"])).expect("JSON");
+    let made: Value = serde_json::from_str(&dev.stdout_of(&["acl", "bootstrap", "-json"])).expect("JSON");
     dev.token = made["SecretID"].as_str().expect("text").to_owned();
     until_keyed(&dev).await;
     let identities = json!([{ "Name": "default", "File": true, "TTL": "1h" }]);
@@ -256,7 +256,7 @@ async fn a_task_reads_its_own_variables_by_its_socket() {
         drivers.extend(["exec", "container"]);
     }
     for id in ["other", "raw_exec", "exec", "container"] {
-        dev.said(&["var", "put", &format!("nomad/jobs/{id}"), "value=1"]);
+        dev.stdout_of(&["var", "put", &format!("nomad/jobs/{id}"), "value=1"]);
     }
     let mut allocs = Vec::new();
     for driver in drivers {
@@ -289,7 +289,7 @@ async fn a_task_reads_its_own_variables_by_its_socket() {
         Some(200),
         "a token that operators have given it is good, too"
     );
-    dev.said(&["job", "stop", "-yes", "raw_exec"]);
+    dev.stdout_of(&["job", "stop", "-yes", "raw_exec"]);
     let gone = eventually("the socket ends with its task", async || {
         asked(&dev, &allocs[0], &token, "/v1/jobs").await.is_none().then_some(())
     });

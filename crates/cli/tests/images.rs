@@ -52,7 +52,7 @@ fn waits() -> Image {
 }
 
 fn names(dev: &Dev) -> Vec<String> {
-    dev.said(&["image", "list", "-o", "name"]).lines().map(str::to_owned).collect()
+    dev.stdout_of(&["image", "list", "-o", "name"]).lines().map(str::to_owned).collect()
 }
 
 #[tokio::test]
@@ -62,11 +62,11 @@ async fn an_image_is_pulled_used_and_removed_by_command() {
     }
     let fake = Fake::with(&waits(), |_| None);
     let dev = Dev::start(&[&format!("--insecure-registries={}", fake.host)]);
-    assert!(dev.said(&["image", "list"]).contains("no images: a node pulls what its tasks need"));
+    assert!(dev.stdout_of(&["image", "list"]).contains("no images: a node pulls what its tasks need"));
     let name = format!("{}/app:1", fake.host);
-    assert!(dev.said(&["image", "pull", &name]).contains(&name));
+    assert!(dev.stdout_of(&["image", "pull", &name]).contains(&name));
     assert_eq!(names(&dev), [&*name]);
-    let listed: Value = serde_json::from_str(&dev.said(&["image", "list", "--json"])).expect("JSON");
+    let listed: Value = serde_json::from_str(&dev.stdout_of(&["image", "list", "--json"])).expect("JSON");
     assert_eq!(
         (&listed[0]["Name"], &listed[0]["Layers"], &listed[0]["Private"]),
         (&json!(name), &json!(1), &json!(false))
@@ -74,13 +74,13 @@ async fn an_image_is_pulled_used_and_removed_by_command() {
     assert!(listed[0]["Digest"].as_str().is_some_and(|digest| digest.starts_with("sha256:")), "{listed}");
     assert!(listed[0]["NodeName"].is_string() && listed[0]["PulledAt"].as_u64() > Some(0), "{listed}");
     // What runs it keeps it.
-    dev.said(&["run", "-detach", "-name", "app", &name]);
+    dev.stdout_of(&["run", "-detach", "-name", "app", &name]);
     let alloc = dev.allocs("app", 1, "running").await.remove(0);
-    let listed: Value = serde_json::from_str(&dev.said(&["image", "list", "--json"])).expect("JSON");
+    let listed: Value = serde_json::from_str(&dev.stdout_of(&["image", "list", "--json"])).expect("JSON");
     assert_eq!(listed[0]["Allocations"], json!([alloc]));
-    let told = dev.complained(&["image", "rm", &name]);
-    assert!(told.contains("in use by allocation") && told.contains(&alloc[..8]), "{told}");
-    dev.said(&["job", "stop", "-yes", "app"]);
+    let message = dev.complained(&["image", "rm", &name]);
+    assert!(message.contains("in use by allocation") && message.contains(&alloc[..8]), "{message}");
+    dev.stdout_of(&["job", "stop", "-yes", "app"]);
     eventually("the image to be free", || dev.berth(&["image", "rm", &name]).status.success().then_some(()));
     assert_eq!(names(&dev), [""; 0]);
     let gone = dev.berth(&["image", "rm", &name]);
@@ -90,8 +90,8 @@ async fn an_image_is_pulled_used_and_removed_by_command() {
         (&["image", "pull", &format!("{}/../x", fake.host)], "image's name"),
         (&["image", "list", "-node", "elsewhere"], "elsewhere"),
     ] {
-        let told = dev.complained(args);
-        assert!(told.contains(why), "{args:?}: {told}");
+        let message = dev.complained(args);
+        assert!(message.contains(why), "{args:?}: {message}");
     }
 }
 
@@ -118,7 +118,7 @@ fn fetched(address: (&str, u16)) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_pull_is_told_while_it_goes_on_and_what_is_published_is_reached() {
+async fn a_pull_shows_its_progress_and_published_ports_are_reached() {
     if busybox_images().is_none() {
         return;
     }
@@ -131,16 +131,16 @@ async fn a_pull_is_told_while_it_goes_on_and_what_is_published_is_reached() {
     let pulls = format!("Downloading image {name}");
     let alloc = dev.allocs("web", 1, "pending").await.remove(0);
     eventually("its events to tell of the pull", || {
-        dev.said(&["alloc", "status", &alloc]).contains(&pulls).then_some(())
+        dev.stdout_of(&["alloc", "status", &alloc]).contains(&pulls).then_some(())
     });
     go.store(true, Ordering::Relaxed);
     let ended = run.wait_with_output().expect("it ends");
-    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(ended.status.success() && told.contains(&pulls), "{told}");
+    let message = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.success() && message.contains(&pulls), "{message}");
     dev.allocs("web", 1, "running").await;
     let page = eventually("its page", || fetched(("127.0.0.1", port)));
     assert!(page.ends_with("hello\n"), "{page}");
-    dev.said(&["job", "stop", "-yes", "web"]);
+    dev.stdout_of(&["job", "stop", "-yes", "web"]);
     eventually("its port to be closed", || TcpStream::connect(("127.0.0.1", port)).is_err().then_some(()));
 }
 
@@ -172,7 +172,7 @@ async fn a_port_of_a_container_is_taken_from_the_network_that_it_names() {
     let number = u16::try_from(port["Value"].as_u64().expect("a number")).expect("a port");
     eventually("its page", || fetched(("127.0.0.9", number)));
     assert!(TcpStream::connect(("127.0.0.1", number)).is_err(), "it is in the other network alone");
-    dev.said(&["job", "stop", "-yes", "web"]);
+    dev.stdout_of(&["job", "stop", "-yes", "web"]);
 }
 
 #[tokio::test]
@@ -183,9 +183,11 @@ async fn a_layout_and_an_archive_are_loaded_by_command() {
     let dev = Dev::start(&[]);
     let layout = waits().layout();
     let dir = layout.path().to_str().expect("plain");
-    let told = dev.complained(&["image", "load", dir]);
-    assert!(told.contains("give it a name (-name)"), "{told}");
-    assert!(dev.said(&["image", "load", "-name", "acme/waits:1", dir]).contains("docker.io/acme/waits:1"));
+    let message = dev.complained(&["image", "load", dir]);
+    assert!(message.contains("give it a name (-name)"), "{message}");
+    assert!(
+        dev.stdout_of(&["image", "load", "-name", "acme/waits:1", dir]).contains("docker.io/acme/waits:1")
+    );
     // The same as an archive, by standard input.
     let tar = dev.home.path().join("waits.tar");
     let mut archive = tar::Builder::new(fs::File::create(&tar).expect("a file"));
@@ -196,20 +198,20 @@ async fn a_layout_and_an_archive_are_loaded_by_command() {
     let output = load.output().expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(names(&dev), ["docker.io/acme/waits:1", "docker.io/acme/waits:2"]);
-    dev.said(&["run", "-detach", "-name", "waits", "acme/waits:2"]);
+    dev.stdout_of(&["run", "-detach", "-name", "waits", "acme/waits:2"]);
     let alloc = dev.allocs("waits", 1, "running").await.remove(0);
     dev.until_printed(&alloc, "up").await;
     // A file that is no archive, and one that there is not.
     fs::write(&tar, "what is this").expect("written");
-    let told = dev.complained(&["image", "load", "-name", "x", tar.to_str().expect("plain")]);
+    let message = dev.complained(&["image", "load", "-name", "x", tar.to_str().expect("plain")]);
     assert!(
-        told.contains("waits.tar, node ") && told.contains("load the archive: it does not begin"),
-        "{told}"
+        message.contains("waits.tar, node ") && message.contains("load the archive: it does not begin"),
+        "{message}"
     );
-    assert!(told.contains("docker save -o FILE IMAGE"), "{told}");
-    let told = dev.complained(&["image", "load", "/nonexistent/image.tar"]);
-    assert!(told.contains("/nonexistent/image.tar"), "{told}");
-    dev.said(&["job", "stop", "-yes", "waits"]);
+    assert!(message.contains("docker save -o FILE IMAGE"), "{message}");
+    let message = dev.complained(&["image", "load", "/nonexistent/image.tar"]);
+    assert!(message.contains("/nonexistent/image.tar"), "{message}");
+    dev.stdout_of(&["job", "stop", "-yes", "waits"]);
 }
 
 /// As root file systems, and as layers.

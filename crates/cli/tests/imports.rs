@@ -1,4 +1,4 @@
-//! The table in ARCHITECTURE.md says who may import whom; this test holds the crates to it.
+//! Checks the crates' dependencies against the table in ARCHITECTURE.md.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! Versions for which nothing has to be started again: a real agent is told what is new of what runs, killed amid that or not.
+//! New versions for which no task is restarted: a real agent receives the changes, and may be killed meanwhile.
 
 mod e2e;
 
@@ -72,7 +72,7 @@ async fn until(client: &Client, version: u64, status: &str) {
     .await;
 }
 
-/// The allocations by their ids: the version of each, and how it fares.
+/// The allocations by their ids: the version of each, and its status.
 async fn allocs(client: &Client) -> BTreeMap<String, (u64, String)> {
     let all: Vec<Value> = client.get(&Target::new("/v1/job/calm/allocations")).await.expect("a list").value;
     let text = |value: &Value| value.as_str().expect("a text").to_owned();

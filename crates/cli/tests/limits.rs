@@ -1,4 +1,4 @@
-//! Allocations that may run for so long and no longer, with a real agent.
+//! Allocations with a limit of run time, with a real agent.
 
 mod e2e;
 
@@ -29,8 +29,8 @@ async fn what_runs_for_too_long_is_ended_says_so_and_has_failed() {
 "#,
     );
     let run = cluster.berth(&["job", "run", "-detach", &file]);
-    let told = String::from_utf8_lossy(&run.stderr);
-    assert!(!told.contains("max_run_duration"), "it is acted upon: {told}");
+    let message = String::from_utf8_lossy(&run.stderr);
+    assert!(!message.contains("max_run_duration"), "it is acted upon: {message}");
     e2e::eventually("it has failed", async || {
         let allocs = cluster.allocs("default", "slow").await;
         allocs.first().is_some_and(|alloc| alloc["ClientStatus"] == "failed").then_some(())
@@ -40,5 +40,5 @@ async fn what_runs_for_too_long_is_ended_says_so_and_has_failed() {
     let events: &Value = &allocs[0]["TaskStates"]["t"]["Events"];
     assert!(events.to_string().contains("has run for its max_run_duration, 2s"), "{events}");
     let id = allocs[0]["ID"].as_str().expect("an id");
-    assert!(cluster.said(&["alloc", "logs", id]).contains("told to end"));
+    assert!(cluster.stdout_of(&["alloc", "logs", id]).contains("told to end"));
 }

@@ -1,5 +1,5 @@
-//! `docs/reference/limits.md` names every limit that somebody can meet, with its value. The constants are read from the
-//! code: a new one stands on the page, or among those that only cut work into pieces.
+//! `docs/reference/limits.md` names every limit that users can meet, with its value. The constants are read from the code: a new one
+//! must be on the page, or among those that only cut work into pieces.
 
 use std::{collections::BTreeMap, fs};
 

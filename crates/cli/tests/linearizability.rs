@@ -1,6 +1,5 @@
-//! Real servers under partitions, one-way and flapping cuts, kills and pauses of the leader, and while the leadership moves:
-//! what clients of all of them saw of one job, or of one variable, could have come from a single server that does one thing
-//! at a time.
+//! Real servers under partitions, one-way and flapping cuts, kills and pauses of the leader, and transfers of the leadership: what
+//! clients of all of them saw of one job, or of one variable, could have come from a single server that does one thing at a time.
 
 #[path = "linearizability/checker.rs"]
 mod checker;

@@ -1,4 +1,4 @@
-//! The dashboard of the documentation: each metric that it reads is there, on a server with a task that runs.
+//! The dashboard of the documentation: each metric that it uses is exported by a server with a running task.
 
 mod e2e;
 
@@ -236,7 +236,7 @@ async fn every_metric_moves() {
     seen.until_moved(&dev, &["berth_http_connections", "berth_http_requests_open"]).await;
     drop(waiting);
     seen.until_moved(&dev, &["berth_observed_written_bytes_total"]).await;
-    dev.said(&["job", "stop", "-yes", "-detach", "busy"]);
+    dev.stdout_of(&["job", "stop", "-yes", "-detach", "busy"]);
     seen.until_moved(&dev, &["berth_allocations_ended_total"]).await;
     let mut too_many: Vec<_> = (0..200).map(|_| ask(&dev, "/v1/jobs?index=1000000&wait=60s", 1)).collect();
     let mut last = too_many.pop().expect("one");

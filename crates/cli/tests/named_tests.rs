@@ -1,4 +1,4 @@
-//! The page about tests names those that find a fault again: each of them exists, and a planted fault proves that it finds it.
+//! The tests that the page about tests names exist, and each is proved by a planted fault or says why not.
 
 #[path = "planted/list.rs"]
 mod list;

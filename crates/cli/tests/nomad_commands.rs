@@ -1,5 +1,4 @@
-//! Commands that Nomad has by the same names, against a server and an agent: metadata of nodes, requests as they are written,
-//! filters of lists.
+//! Commands with Nomad's names against a server and an agent: metadata of nodes, raw requests to the API, filters of lists.
 
 mod e2e;
 
@@ -30,18 +29,21 @@ fn in_rack(id: &str, rack: &str) -> Value {
 #[tokio::test]
 async fn metadata_of_a_node_is_changed_while_it_runs_and_outlives_its_agent() {
     let mut dev = Dev::apart(&["--meta", "rack=r1"]);
-    eventually("the node is ready", async || dev.said(&["node", "status"]).contains("ready").then_some(()))
-        .await;
-    let read = dev.said(&["node", "meta", "read"]);
+    eventually("the node is ready", async || {
+        dev.stdout_of(&["node", "status"]).contains("ready").then_some(())
+    })
+    .await;
+    let read = dev.stdout_of(&["node", "meta", "read"]);
     assert!(read.lines().any(|line| line.split_whitespace().eq(["rack", "r1", "settings"])), "{read}");
     dev.register(&in_rack("waits", "r2")).await;
     eventually("it is blocked", async || {
-        dev.said(&["eval", "list", "-status", "blocked"]).contains("waits").then_some(())
+        dev.stdout_of(&["eval", "list", "-status", "blocked"]).contains("waits").then_some(())
     })
     .await;
-    dev.said(&["node", "meta", "apply", "rack=r2", "note=a=b"]);
+    dev.stdout_of(&["node", "meta", "apply", "rack=r2", "note=a=b"]);
     // The answer comes once the servers know it, too.
-    let nodes: Value = serde_json::from_str(&dev.said(&["node", "status", "-self", "-json"])).expect("JSON");
+    let nodes: Value =
+        serde_json::from_str(&dev.stdout_of(&["node", "status", "-self", "-json"])).expect("JSON");
     assert_eq!(nodes["Node"]["Meta"], json!({ "note": "a=b", "rack": "r2" }));
     dev.allocs("waits", 1, "running").await;
     dev.stop_agent();
@@ -58,8 +60,9 @@ async fn metadata_of_a_node_is_changed_while_it_runs_and_outlives_its_agent() {
         Some(())
     })
     .await;
-    let name = dev.said(&["node", "status", "-t", "{{ Name }}"]);
-    let gone = dev.said(&["node", "meta", "apply", "-node-id", name.trim(), "-unset", "note,rack", "-json"]);
+    let name = dev.stdout_of(&["node", "status", "-t", "{{ Name }}"]);
+    let gone =
+        dev.stdout_of(&["node", "meta", "apply", "-node-id", name.trim(), "-unset", "note,rack", "-json"]);
     let gone: Value = serde_json::from_str(&gone).expect("JSON");
     assert_eq!(gone, json!({ "Meta": {}, "Dynamic": { "rack": null }, "Static": { "rack": "r1" } }));
     let wrong = dev.complained(&["node", "meta", "apply", "a b=c"]);
@@ -98,8 +101,8 @@ async fn the_log_of_a_server_is_followed_at_any_level_and_ends_with_it() {
     assert_ne!(ended.code(), Some(0), "{complaints}");
     let shown = fs::read_to_string(&shown).expect("text");
     let last: Value = serde_json::from_str(shown.lines().last().expect("lines")).expect("an object");
-    let said = last["message"].as_str().unwrap_or_default();
-    assert!(said.contains("ends its HTTP API"), "the last line of a server that stops: {last}");
+    let output_text = last["message"].as_str().unwrap_or_default();
+    assert!(output_text.contains("ends its HTTP API"), "the last line of a server that stops: {last}");
 }
 
 /// Follows a log, and looks for a line that `cause` makes it have.
@@ -124,9 +127,11 @@ async fn followed(dev: &Dev, args: &[&str], what: &str, mut cause: impl AsyncFnM
 #[tokio::test]
 async fn the_log_of_an_agent_is_followed_by_way_of_its_server() {
     let mut dev = Dev::apart(&["--log-level", "error", "--node-name", "n1"]);
-    eventually("the node is ready", async || dev.said(&["node", "status"]).contains("ready").then_some(()))
-        .await;
-    let apply = async |made: u32| drop(dev.said(&["node", "meta", "apply", &format!("made={made}")]));
+    eventually("the node is ready", async || {
+        dev.stdout_of(&["node", "status"]).contains("ready").then_some(())
+    })
+    .await;
+    let apply = async |made: u32| drop(dev.stdout_of(&["node", "meta", "apply", &format!("made={made}")]));
     let line =
         followed(&dev, &["-node-id", "n1", "-log-level", "trace", "-json"], "berth_agent", apply).await;
     let line: Value = serde_json::from_str(&line).expect("an object");
@@ -146,7 +151,7 @@ async fn the_log_of_an_agent_is_followed_by_way_of_its_server() {
 async fn the_log_of_another_server_is_followed_by_way_of_the_one_that_is_asked() {
     let dev = Dev::start(&["--servers", "3"]);
     let ids = eventually("three servers", async || {
-        let members: Value = serde_json::from_str(&dev.said(&["server", "members", "-json"])).ok()?;
+        let members: Value = serde_json::from_str(&dev.stdout_of(&["server", "members", "-json"])).ok()?;
         let members = members.as_array().or_else(|| members["Members"].as_array())?.clone();
         (members.len() == 3)
             .then(|| members.iter().map(|m| m["Name"].as_str().expect("text").to_owned()).collect::<Vec<_>>())
@@ -195,11 +200,13 @@ async fn requests_are_sent_as_they_are_written() {
     let absent = api(&["/v1/job/absent"]);
     assert_eq!((absent.status.code(), text(&absent.stdout)), (Some(0), "job not found".to_owned()));
     assert!(text(&absent.stderr).contains("404"), "{absent:?}");
-    let said = api(&["-verbose", "-H", "X-Nomad-Token: hush", "/v1/agent/self"]);
-    let said = text(&said.stderr);
+    let output_text = api(&["-verbose", "-H", "X-Nomad-Token: hush", "/v1/agent/self"]);
+    let output_text = text(&output_text.stderr);
     assert!(
-        said.contains("> GET /v1/agent/self") && said.contains("< HTTP/1.1 ") && !said.contains("hush"),
-        "{said}"
+        output_text.contains("> GET /v1/agent/self")
+            && output_text.contains("< HTTP/1.1 ")
+            && !output_text.contains("hush"),
+        "{output_text}"
     );
     let nobody = berth(&["operator", "api", "127.0.0.1:1/v1/jobs"]).output().expect("it runs");
     assert_eq!(nobody.status.code(), Some(5), "{nobody:?}");
@@ -233,8 +240,8 @@ async fn lists_are_filtered_by_the_server() {
         dev.register(&in_rack(id, "none")).await;
     }
     let names = |args: &[&str]| {
-        let said = dev.said(&[args, &["-o", "name"]].concat());
-        said.lines().map(str::to_owned).collect::<Vec<_>>()
+        let output_text = dev.stdout_of(&[args, &["-o", "name"]].concat());
+        output_text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(names(&["job", "status", "-filter", r#"ID == "two""#]), ["two"]);
     assert_eq!(names(&["status", "-filter", r#"ID matches "^o""#]), ["one"]);

@@ -1,5 +1,5 @@
-//! What servers, agents and keepers that panic with a secret at hand tell of it: where that was, and no more. Release builds have no
-//! points at which a test may have them panic, and no such test.
+//! Servers, agents and keepers that panic while they handle a secret print the place of the panic and no more. Release builds have
+//! no failpoints, and no such test.
 #![cfg(debug_assertions)]
 
 mod e2e;
@@ -50,10 +50,10 @@ fn assert_files_without_canaries(dir: &Path) -> usize {
 }
 
 /// How often that was told: a panic at a point, whose message was withheld.
-fn panics(told: &Path) -> usize {
-    let told = fs::read_to_string(told).expect("it is there");
-    let told = told.lines().filter(|line| line.contains(" panicked at crates/api/src/failpoint.rs:"));
-    told.filter(|line| line.ends_with("its message is withheld, as it may hold secrets")).count()
+fn panics(log: &Path) -> usize {
+    let log = fs::read_to_string(log).expect("it is there");
+    let log = log.lines().filter(|line| line.contains(" panicked at crates/api/src/failpoint.rs:"));
+    log.filter(|line| line.ends_with("its message is withheld, as it may hold secrets")).count()
 }
 
 /// Sends a request by hand, which the server may break off; whatever is answered.
@@ -84,15 +84,15 @@ fn with_secret(id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn whatever_panics_with_a_secret_at_hand_tells_where_and_not_what() {
+async fn a_panic_with_a_secret_at_hand_names_its_place_and_no_secret() {
     let mut dev = Dev::apart_failing(FAILPOINTS, &["--acl"], &["--containers=false"]);
-    let made: Value = serde_json::from_str(&dev.said(&["acl", "bootstrap", "-json"])).expect("JSON");
+    let made: Value = serde_json::from_str(&dev.stdout_of(&["acl", "bootstrap", "-json"])).expect("JSON");
     dev.token = made["SecretID"].as_str().expect("text").to_owned();
     eventually("there is a root key", async || {
-        dev.said(&["operator", "root", "keyring", "list"]).contains("active").then_some(())
+        dev.stdout_of(&["operator", "root", "keyring", "list"]).contains("active").then_some(())
     })
     .await;
-    let (server, agent) = (dev.home.path().join("told"), dev.home.path().join("agent.told"));
+    let (server, agent) = (dev.home.path().join("stderr"), dev.home.path().join("agent.stderr"));
     let variable = |value: &str| json!({ "Items": { "key": value } }).to_string();
 
     // A handler; one whose body is so large that it is read on another thread; one that decrypts; and whoever looks at tokens.
@@ -102,12 +102,12 @@ async fn whatever_panics_with_a_secret_at_hand_tells_where_and_not_what() {
     let broken = [put("a", &canary("body")), put("a", &large)];
     assert!(put("b", &canary("read")).starts_with("HTTP/1.1 200"));
     let read = asked(&dev, &dev.token, "GET /v1/var/b", "");
-    for told in broken.iter().chain([&read]) {
-        assert!(told.starts_with("HTTP/1.1 500"), "{told}");
+    for answer in broken.iter().chain([&read]) {
+        assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
     }
     let token = asked(&dev, &canary("token"), "GET /v1/jobs", "");
-    for told in broken.iter().chain([&read, &token]) {
-        assert_without_canaries("an answer", told.as_bytes());
+    for answer in broken.iter().chain([&read, &token]) {
+        assert_without_canaries("an answer", answer.as_bytes());
     }
     assert_eq!(panics(&server), 4);
 
@@ -153,14 +153,14 @@ fn a_keeper_that_panics_does_not_tell_what_it_keeps() {
         .spawn()
         .expect("it starts");
     keeper.stdin.take().expect("a pipe").write_all(canary("plan").as_bytes()).expect("it reads");
-    let told = keeper.wait_with_output().expect("it ends");
-    let complaints = String::from_utf8_lossy(&told.stderr);
+    let output = keeper.wait_with_output().expect("it ends");
+    let complaints = String::from_utf8_lossy(&output.stderr);
     assert!(
         complaints.contains("failpoint.rs") && complaints.contains("its message is withheld"),
         "{complaints}"
     );
     assert!(complaints.contains("keep::main"), "a backtrace has no values: {complaints}");
-    assert_without_canaries("what it says", &[told.stdout, told.stderr].concat());
+    assert_without_canaries("what it says", &[output.stdout, output.stderr].concat());
 }
 
 /// A command that may leave cores as large as it likes, where it is started.
@@ -190,10 +190,10 @@ fn what_keepers_have_in_memory_is_left_in_no_core() {
     }
     let mut keeper = with_cores(&e2e::berth(&["keeper", home.path().to_str().expect("plain")]), home.path());
     let mut keeper = keeper.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
-    let mut told = keeper.stdin.take().expect("a pipe");
+    let mut stdin = keeper.stdin.take().expect("a pipe");
     // The beginning of what it is to keep, of which no more comes.
-    told.write_all(&[0x80]).expect("it reads");
-    while rustix::io::ioctl_fionread(&told).expect("a pipe") > 0 {
+    stdin.write_all(&[0x80]).expect("it reads");
+    while rustix::io::ioctl_fionread(&stdin).expect("a pipe") > 0 {
         std::thread::sleep(Duration::from_millis(5));
     }
     rustix::process::kill_process(Pid::from_child(&keeper), Signal::ABORT).expect("it is ours");
@@ -215,8 +215,8 @@ async fn tasks_and_commands_within_them_are_as_dumpable_as_any_program() {
     dev.register(&json!({ "ID": "plain", "Name": "plain", "Type": "service", "TaskGroups": [group] })).await;
     let alloc = dev.allocs("plain", 1, "running").await.remove(0);
     dev.until_printed(&alloc, "owner=65534").await;
-    let said = dev.said(&["exec", "plain", "sh", "-c", "stat -c %u /proc/$$/environ"]);
-    assert_eq!(said.trim(), "65534");
+    let uid = dev.stdout_of(&["exec", "plain", "sh", "-c", "stat -c %u /proc/$$/environ"]);
+    assert_eq!(uid.trim(), "65534");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn what_servers_and_agents_have_in_memory_is_left_in_no_core() {
     }
     let mut command = with_cores(&e2e::berth(&["dev", "--http-addr", "127.0.0.1:0"]), home.path());
     command.env("TMPDIR", home.path());
-    let mut dev = Daemon::spawn(command, &home.path().join("told"));
+    let mut dev = Daemon::spawn(command, &home.path().join("stderr"));
     assert!(!http_address(&dev.ready_line()).is_empty());
     dev.signal(Signal::ABORT);
     let status = dev.wait();

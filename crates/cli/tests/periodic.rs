@@ -1,4 +1,4 @@
-//! Jobs that the clock starts, with a real agent: a run that goes on for long keeps the next one from starting.
+//! Periodic jobs with a real agent: a run that takes long keeps the next one from starting.
 
 mod e2e;
 
@@ -47,18 +47,18 @@ async fn launch(cluster: &Cluster) -> Value {
 }
 
 #[tokio::test]
-async fn a_run_that_goes_on_keeps_the_next_from_starting_and_that_is_said() {
+async fn a_run_that_goes_on_keeps_the_next_from_starting_and_the_job_says_so() {
     let cluster = Cluster::dev(&[]);
     let lives = cluster.path("lives");
     std::fs::write(&lives, "").expect("it is written");
-    cluster.said(&["job", "run", "-detach", &cluster.job_file(&often(&lives.display().to_string()))]);
+    cluster.stdout_of(&["job", "run", "-detach", &cluster.job_file(&often(&lives.display().to_string()))]);
     eventually("a time was left out", async || (launch(&cluster).await["Overlapped"] == true).then_some(()))
         .await;
     let first = runs(&cluster).await;
     assert_eq!(first.len(), 1, "{first:?}");
     cluster.until_running("default", &first[0]).await;
     let left_out = launch(&cluster).await["Last"].clone();
-    let status = cluster.said(&["job", "status", "often"]);
+    let status = cluster.stdout_of(&["job", "status", "often"]);
     assert!(status.contains("left out: the run before had not ended"), "{status}");
     eventually("another one was left out", async || {
         (launch(&cluster).await["Last"] != left_out).then_some(())
@@ -73,9 +73,9 @@ async fn a_run_that_goes_on_keeps_the_next_from_starting_and_that_is_said() {
         (runs.len() > 1 && launch["Overlapped"] == false).then_some(())
     };
     eventually("the next one is started at its time", next).await;
-    let status = cluster.said(&["job", "status", "often"]);
+    let status = cluster.stdout_of(&["job", "status", "often"]);
     assert!(!status.contains("left out"), "{status}");
-    let ended = cluster.said(&["job", "status", &first[0]]);
+    let ended = cluster.stdout_of(&["job", "status", &first[0]]);
     assert!(ended.contains("complete"), "{ended}");
-    cluster.said(&["job", "stop", "-yes", "often"]);
+    cluster.stdout_of(&["job", "stop", "-yes", "often"]);
 }

@@ -1,4 +1,4 @@
-//! What job files and operators say about placement, from the command line to where allocations run.
+//! What job files and operators configure about placement, from the command line to where allocations run.
 
 mod e2e;
 
@@ -33,8 +33,8 @@ async fn dealt(cluster: &Cluster, job: &str, pointer: &str) -> BTreeMap<String, 
     for alloc in cluster.allocs("default", job).await {
         let id = alloc["NodeID"].as_str().expect("it is placed");
         let node: Value = cluster.client.get(&Target::new("/v1/node").part(id)).await.expect("a node").value;
-        let told = node.pointer(pointer).and_then(Value::as_str).expect("it is told");
-        *dealt.entry(told.to_owned()).or_default() += 1;
+        let message = node.pointer(pointer).and_then(Value::as_str).expect("it is told");
+        *dealt.entry(message.to_owned()).or_default() += 1;
     }
     dealt
 }
@@ -46,14 +46,18 @@ fn counts<const N: usize>(of: [(&str, u32); N]) -> BTreeMap<String, u32> {
 #[tokio::test]
 async fn who_is_urgent_preempts_who_is_not() {
     let cluster = Cluster::dev(&["--total-memory", "1000", "--total-cpu", "1000"]);
-    cluster.said(&["job", "run", &cluster.job_file(&service("filler", "priority = 20", "", &mock(700)))]);
+    cluster.stdout_of(&[
+        "job",
+        "run",
+        &cluster.job_file(&service("filler", "priority = 20", "", &mock(700))),
+    ]);
     let urgent = cluster.job_file(&service("urgent", "priority = 80", "", &mock(600)));
     assert_eq!(cluster.berth(&["job", "run", &urgent]).status.code(), Some(8), "nobody makes room");
-    let why = cluster.said(&["explain", "urgent"]);
+    let why = cluster.stdout_of(&["explain", "urgent"]);
     let would = "turn on preemption for service jobs: 1 allocation of default would be preempted";
     assert!(why.contains(would), "{why}");
 
-    cluster.said(&["operator", "scheduler", "set", "-preempt-service-scheduler", "true"]);
+    cluster.stdout_of(&["operator", "scheduler", "set", "-preempt-service-scheduler", "true"]);
     cluster.until_running("default", "urgent").await;
     let id = |alloc: &Value| alloc["ID"].as_str().expect("it has one").to_owned();
     let winner = id(&cluster.allocs("default", "urgent").await[0]);
@@ -64,7 +68,7 @@ async fn who_is_urgent_preempts_who_is_not() {
     assert_eq!((&lost.job_id[..], &lost.preempted_by_allocation), ("filler", &winner));
     assert_eq!((&lost.desired_status[..], &lost.client_status[..]), ("stop", "complete"));
     let line = |alloc: &str, begins: &str| {
-        let status = cluster.said(&["alloc", "status", alloc]);
+        let status = cluster.stdout_of(&["alloc", "status", alloc]);
         let found = status.lines().find_map(|line| Some(line.strip_prefix(begins)?.trim().to_owned()));
         found.unwrap_or_else(|| panic!("no line of {begins} in\n{status}"))
     };
@@ -74,7 +78,7 @@ async fn who_is_urgent_preempts_who_is_not() {
     cluster.blocked("default", "filler").await;
     let evals = cluster.evaluations("default", "filler").await;
     assert!(evals.iter().any(|eval| eval.triggered_by == "preemption"), "{evals:?}");
-    cluster.said(&["job", "stop", "-yes", "urgent"]);
+    cluster.stdout_of(&["job", "stop", "-yes", "urgent"]);
     cluster.until_running("default", "filler").await;
     cluster.audit();
 }
@@ -116,13 +120,13 @@ async fn allocations_go_where_the_job_prefers() {
 async fn nodes_are_filled_until_operators_want_a_pool_evenly_loaded() {
     let cluster = Cluster::simulated(3, &["--shape", "cpu=4000,memory=8192,disk=102400"]).await;
     let node = async |job: &str| {
-        cluster.said(&["job", "run", &cluster.job_file(&service(job, "", "", &mock(100)))]);
+        cluster.stdout_of(&["job", "run", &cluster.job_file(&service(job, "", "", &mock(100)))]);
         cluster.allocs("default", job).await[0]["NodeID"].as_str().expect("it is placed").to_owned()
     };
     let fullest = node("first").await;
     assert_eq!(node("second").await, fullest);
     let spread = ["-scheduler-algorithm", "spread", "-pool", "default"];
-    cluster.said(&[&["operator", "scheduler", "set"][..], &spread].concat());
+    cluster.stdout_of(&[&["operator", "scheduler", "set"][..], &spread].concat());
     let nodes = BTreeSet::from([fullest, node("third").await, node("fourth").await]);
     assert_eq!(nodes.len(), 3, "each goes where nothing is yet");
 }
@@ -135,20 +139,21 @@ async fn tasks_may_use_more_memory_than_they_hold_once_operators_allow_it() {
         "driver = \"raw_exec\"\nconfig {{\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"{script}\"]\n}}\n\
          resources {{\ncpu = 10\nmemory = 300\nmemory_max = 900\n}}"
     );
-    let told = async |id: &str, is_warned: bool| {
+    let message = async |id: &str, is_warned: bool| {
         let run = cluster.berth(&["job", "run", &cluster.job_file(&service(id, "", "", &task))]);
         let warned = String::from_utf8_lossy(&run.stderr).into_owned();
         assert!(run.status.success() && warned.contains("memory_max") == is_warned, "{warned}");
         let alloc = cluster.allocs("default", id).await[0]["ID"].as_str().expect("it has one").to_owned();
-        let logs = async || Some(cluster.said(&["alloc", "logs", &alloc])).filter(|logs| !logs.is_empty());
+        let logs =
+            async || Some(cluster.stdout_of(&["alloc", "logs", &alloc])).filter(|logs| !logs.is_empty());
         eventually("it tells its limits", logs).await
     };
-    assert_eq!(told("before", true).await, "300 of .\n");
-    cluster.said(&["operator", "scheduler", "set", "-memory-oversubscription", "true"]);
+    assert_eq!(message("before", true).await, "300 of .\n");
+    cluster.stdout_of(&["operator", "scheduler", "set", "-memory-oversubscription", "true"]);
     // Together they may use more than there is.
-    assert_eq!(told("after", false).await, "300 of 900.\n");
+    assert_eq!(message("after", false).await, "300 of 900.\n");
     for id in ["before", "after"] {
-        cluster.said(&["job", "stop", "-yes", id]);
+        cluster.stdout_of(&["job", "stop", "-yes", id]);
     }
 }
 
@@ -172,18 +177,18 @@ async fn a_node_that_gets_a_runtime_later_takes_the_containers_that_waited() {
     let file = cluster.job_file(&service("web", "", "", &task));
     assert_eq!(cluster.berth(&["job", "run", &file]).status.code(), Some(8), "no node has the driver");
     let lacks = format!("there is no OCI runtime at {}", runtime.display());
-    let why = cluster.said(&["explain", "web"]);
+    let why = cluster.stdout_of(&["explain", "web"]);
     assert!(why.contains("missing driver \"container\"") && why.contains(&lacks), "{why}");
-    let node = cluster.said(&["node", "status", "-o", "name"]);
-    let status = cluster.said(&["node", "status", node.trim()]);
+    let node = cluster.stdout_of(&["node", "status", "-o", "name"]);
+    let status = cluster.stdout_of(&["node", "status", node.trim()]);
     assert!(status.contains(&lacks) && status.contains("cpu.modelname"), "{status}");
 
     std::fs::create_dir(images.path().join("runtime")).expect("made");
     std::fs::copy(found.expect("it is there"), &runtime).expect("copied");
     cluster.until_running("default", "web").await;
-    let status = cluster.said(&["node", "status", node.trim()]);
+    let status = cluster.stdout_of(&["node", "status", node.trim()]);
     assert!(status.contains("driver.container.runtime") && !status.contains(&lacks), "{status}");
-    cluster.said(&["job", "stop", "-yes", "web"]);
+    cluster.stdout_of(&["job", "stop", "-yes", "web"]);
 }
 
 /// Ports are taken from the network of the node that a job names, and its allocations go to nodes that are in it.
@@ -197,11 +202,11 @@ async fn ports_are_reached_in_the_network_that_they_are_taken_from() {
                 args = [\"-c\", \"echo $NOMAD_ADDR_http $NOMAD_IP_other; exec sleep 1000\"]\n}";
     let file = cluster.job_file(&service("web", "", &ports("wan"), task));
     assert_eq!(cluster.berth(&["job", "run", &file]).status.code(), Some(8), "no node is in it");
-    let why = cluster.said(&["explain", "web"]);
+    let why = cluster.stdout_of(&["explain", "web"]);
     assert!(why.contains("missing host network \"wan\""), "{why}");
 
     let file = cluster.job_file(&service("web", "", &ports("lan"), task));
-    cluster.said(&["job", "run", &file]);
+    cluster.stdout_of(&["job", "run", &file]);
     cluster.until_running("default", "web").await;
     let allocs = cluster.allocs("default", "web").await;
     let id = allocs[0]["ID"].as_str().expect("it has one");
@@ -210,12 +215,12 @@ async fn ports_are_reached_in_the_network_that_they_are_taken_from() {
     let ports = alloc["AllocatedResources"]["Shared"]["Ports"].as_array().expect("ports");
     let addresses: Vec<&str> = ports.iter().filter_map(|port| port["HostIP"].as_str()).collect();
     assert_eq!(addresses, ["127.0.0.9", "127.0.0.1"]);
-    let told = eventually("it prints", async || {
-        let told = cluster.said(&["alloc", "logs", id]);
-        told.contains(' ').then_some(told)
+    let message = eventually("it prints", async || {
+        let message = cluster.stdout_of(&["alloc", "logs", id]);
+        message.contains(' ').then_some(message)
     });
-    let told = told.await;
-    assert!(told.starts_with("127.0.0.9:") && told.trim().ends_with(" 127.0.0.1"), "{told}");
-    cluster.said(&["job", "stop", "-yes", "web"]);
+    let message = message.await;
+    assert!(message.starts_with("127.0.0.9:") && message.trim().ends_with(" 127.0.0.1"), "{message}");
+    cluster.stdout_of(&["job", "stop", "-yes", "web"]);
     cluster.audit();
 }

@@ -1,5 +1,5 @@
-//! `berth job restart` with a real agent: what it does about allocations that do not become well again, what it asks
-//! between batches, and which tasks it starts again.
+//! `berth job restart` with a real agent: what it does about allocations that stay unhealthy, what it asks between batches, and which
+//! tasks it restarts.
 
 mod e2e;
 
@@ -64,7 +64,7 @@ impl Web {
 }}
 "#
         ));
-        web.cluster.said(&["job", "run", &file]);
+        web.cluster.stdout_of(&["job", "run", &file]);
         web
     }
 
@@ -105,7 +105,7 @@ fn assert_shows(screen: &[String], parts: &[&str]) {
 }
 
 #[tokio::test]
-async fn what_does_not_become_well_again_ends_a_restart_and_the_rest_is_left_alone() {
+async fn an_allocation_that_stays_unhealthy_ends_a_restart_and_the_rest_is_left_alone() {
     let web = Web::start();
     web.let_start(false);
     let (code, message) = web.cluster.refused(&["job", "restart", "-yes", "-on-error", "fail", "web"]);
@@ -182,11 +182,11 @@ async fn between_two_batches_somebody_is_asked_and_may_leave() {
 }
 
 #[tokio::test]
-async fn tasks_that_have_ended_well_start_again_where_all_are_meant() {
+async fn completed_tasks_start_again_where_all_are_restarted() {
     let web = Web::start();
     let restart = |more: &[&str]| {
         let args = [&["job", "restart", "-yes", "-batch-size", "100%"], more, &["web"]].concat();
-        web.cluster.said(&args);
+        web.cluster.stdout_of(&args);
     };
     assert_eq!(web.starts("prepare").await, [1, 1, 1]);
     restart(&[]);
@@ -246,19 +246,19 @@ async fn what_failed_is_replaced_at_once_when_that_is_forced() {
     let spent = "attempts  = 1\n      interval  = \"24h\"\n      delay     = \"5s\"\n      unlimited = false";
     let never = "attempts  = 0\n      unlimited = false";
     for (id, reschedule) in [("hour", hour), ("never", never), ("spent", spent)] {
-        cluster.said(&["job", "run", "-detach", &fails(&cluster, id, reschedule)]);
+        cluster.stdout_of(&["job", "run", "-detach", &fails(&cluster, id, reschedule)]);
         until_failed(id, 1).await;
     }
     // The one attempt that it has.
-    cluster.said(&["job", "eval", "-detach", "-force-reschedule", "spent"]);
+    cluster.stdout_of(&["job", "eval", "-detach", "-force-reschedule", "spent"]);
     until_failed("spent", 2).await;
-    cluster.said(&["job", "eval", "-detach", "spent"]);
-    cluster.said(&["job", "eval", "-detach", "hour"]);
-    cluster.said(&["job", "eval", "-detach", "-force-reschedule", "never"]);
+    cluster.stdout_of(&["job", "eval", "-detach", "spent"]);
+    cluster.stdout_of(&["job", "eval", "-detach", "hour"]);
+    cluster.stdout_of(&["job", "eval", "-detach", "-force-reschedule", "never"]);
     // Those that are not forced, or that no policy allows at all, are settled before these have failed again.
-    cluster.said(&["job", "eval", "-detach", "-force-reschedule", "hour"]);
+    cluster.stdout_of(&["job", "eval", "-detach", "-force-reschedule", "hour"]);
     until_failed("hour", 2).await;
-    cluster.said(&["job", "eval", "-detach", "-force-reschedule", "spent"]);
+    cluster.stdout_of(&["job", "eval", "-detach", "-force-reschedule", "spent"]);
     until_failed("spent", 3).await;
     for (id, count) in [("hour", 2), ("never", 1), ("spent", 3)] {
         assert_eq!(cluster.allocs("default", id).await.len(), count, "{id}");

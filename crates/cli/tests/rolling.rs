@@ -1,5 +1,5 @@
-//! A new version of a service takes the place of the old one while a client asks for it and somebody looks on, with real
-//! agents: no request fails, and whoever follows bears with a server that is killed.
+//! A rolling update with real agents, while a client sends requests and a user follows: no request fails, and following survives a
+//! server that is killed.
 
 mod e2e;
 
@@ -123,7 +123,7 @@ async fn no_request_fails_while_a_service_is_updated() {
         }
     }
     println!("{asked} requests during {} updates, none failed", version - 1);
-    cluster.said(&["job", "stop", "-yes", "-purge", "web"]);
+    cluster.stdout_of(&["job", "stop", "-yes", "-purge", "web"]);
 }
 
 /// A service of three whose versions follow one after the other.
@@ -173,14 +173,14 @@ async fn a_drain_before_the_promotion_moves_the_old_as_the_old() {
     let run = |says: &str| {
         let file = servers.file("web.nomad.hcl", &canarying(says));
         let output = servers.all[&1].berth(&["job", "run", &file]).output().expect("it runs");
-        assert!(output.status.success(), "{}", told(&output));
+        assert!(output.status.success(), "{}", stderr_of(&output));
     };
     run("one");
     let old_node = where_it_runs(&client).await.expect("three run")[0].0.clone();
     nodes.start(2, &[1], &servers);
     nodes.until_ready(&client, 2).await;
     run("two");
-    servers.all[&1].said(&["node", "drain", "-enable", "-detach", &old_node]);
+    servers.all[&1].stdout_of(&["node", "drain", "-enable", "-detach", &old_node]);
     let moved = async || {
         let all = where_it_runs(&client).await?;
         let versions: Vec<u64> = all.iter().map(|(_, version)| *version).collect();
@@ -191,7 +191,7 @@ async fn a_drain_before_the_promotion_moves_the_old_as_the_old() {
         (versions == [0, 0, 0, 1] && all.iter().all(|(node, _)| *node != old_node)).then_some(())
     };
     eventually("all is on the other node, three as they were", moved).await;
-    servers.all[&1].said(&["job", "promote", "web"]);
+    servers.all[&1].stdout_of(&["job", "promote", "web"]);
     let done = async || {
         let all = where_it_runs(&client).await?;
         (all.iter().map(|(_, version)| *version).collect::<Vec<_>>() == [1, 1, 1]).then_some(())
@@ -199,7 +199,7 @@ async fn a_drain_before_the_promotion_moves_the_old_as_the_old() {
     eventually("the promoted version takes their place", done).await;
 }
 
-fn told(output: &Output) -> String {
+fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -215,7 +215,7 @@ async fn whoever_follows_a_deployment_bears_with_its_server_and_an_interrupt_end
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs")
     };
     let first = run(&servers, "one").wait_with_output().expect("it ends");
-    assert!(first.status.success(), "{}", told(&first));
+    assert!(first.status.success(), "{}", stderr_of(&first));
 
     let follower = run(&servers, "two");
     let client = servers.all[&1].client.clone();
@@ -225,10 +225,10 @@ async fn whoever_follows_a_deployment_bears_with_its_server_and_an_interrupt_end
     tokio::time::sleep(Duration::from_secs(1)).await;
     servers.run(1, &[]);
     let second = follower.wait_with_output().expect("it ends");
-    let said = told(&second);
-    assert!(second.status.success(), "{said}");
+    let text = stderr_of(&second);
+    assert!(second.status.success(), "{text}");
     for part in ["the server does not answer", "answers again", "3 of 3 healthy", "is successful"] {
-        assert!(said.contains(part), "{part:?} is missing in {said}");
+        assert!(text.contains(part), "{part:?} is missing in {text}");
     }
 
     let follower = run(&servers, "three");
@@ -236,7 +236,11 @@ async fn whoever_follows_a_deployment_bears_with_its_server_and_an_interrupt_end
     kill_process(Pid::from_child(&follower), Signal::INT).expect("it runs");
     let interrupted = follower.wait_with_output().expect("it ends");
     assert_eq!(interrupted.status.code(), Some(1));
-    assert!(told(&interrupted).contains("interrupted: what was asked for goes on"), "{}", told(&interrupted));
+    assert!(
+        stderr_of(&interrupted).contains("interrupted: what was asked for goes on"),
+        "{}",
+        stderr_of(&interrupted)
+    );
     let all = async || statuses(&client).await.iter().all(|status| status == "successful").then_some(());
     eventually("the deployment goes on to its end", all).await;
 }
@@ -277,13 +281,13 @@ async fn who_looks_on_at_a_drain_bears_with_its_server_and_flags_say_what_stays(
     servers.kill(1);
     servers.run(1, &[]);
     let ended = looking_on.wait_with_output().expect("it ends");
-    assert!(ended.status.success(), "{}", told(&ended));
-    assert!(told(&ended).contains("is empty"), "{}", told(&ended));
+    assert!(ended.status.success(), "{}", stderr_of(&ended));
+    assert!(stderr_of(&ended).contains("is empty"), "{}", stderr_of(&ended));
     eventually("the service has ended", async || (running("service").await? == 0).then_some(())).await;
     assert_eq!(running("system").await, Some(1), "what is ignored runs on");
 
     let closed = drain(&servers, &["-disable", "-keep-ineligible", &id]).wait_with_output().expect("it ends");
-    assert!(closed.status.success(), "{}", told(&closed));
+    assert!(closed.status.success(), "{}", stderr_of(&closed));
     assert_eq!(node().await.expect("it is there")["SchedulingEligibility"], "ineligible");
     let open = berth(&["node", "eligibility", "-enable", &id])
         .env("BERTH_ADDR", format!("http://{}", servers.all[&1].http_addr()))

@@ -1,4 +1,4 @@
-//! Updates of jobs that run on each node, on simulated nodes.
+//! Updates of system jobs on simulated nodes.
 
 mod e2e;
 
@@ -44,27 +44,27 @@ async fn versions(cluster: &Cluster) -> Vec<u64> {
 #[tokio::test]
 async fn a_new_version_of_a_system_job_is_tried_on_a_part_of_the_nodes() {
     let cluster = Cluster::simulated(3, &[]).await;
-    cluster.said(&["job", "run", &cluster.job_file(&system(1))]);
+    cluster.stdout_of(&["job", "run", &cluster.job_file(&system(1))]);
     assert_eq!(versions(&cluster).await, [0, 0, 0]);
     let file = cluster.job_file(&system(2));
     let plan = cluster.berth(&["job", "plan", "-verbose", &file]);
-    let told = String::from_utf8_lossy(&plan.stdout).into_owned();
-    assert!(told.contains("canary") && told.contains("log.g[0]"), "{told}");
+    let message = String::from_utf8_lossy(&plan.stdout).into_owned();
+    assert!(message.contains("canary") && message.contains("log.g[0]"), "{message}");
 
     let run = cluster.berth(&["job", "run", &file]);
-    let told = String::from_utf8_lossy(&run.stderr).into_owned();
-    assert!(run.status.success() && told.contains("berth job promote log"), "{told}");
+    let message = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(run.status.success() && message.contains("berth job promote log"), "{message}");
     assert_eq!(versions(&cluster).await, [0, 0, 1], "a third of the nodes, each with one allocation");
-    cluster.said(&["job", "promote", "log"]);
+    cluster.stdout_of(&["job", "promote", "log"]);
     eventually("all nodes have the new version", async || {
         (versions(&cluster).await == [1, 1, 1]).then_some(())
     })
     .await;
     eventually("it is successful", async || {
-        (!cluster.said(&["job", "deployments", "log"]).contains("running")).then_some(())
+        (!cluster.stdout_of(&["job", "deployments", "log"]).contains("running")).then_some(())
     })
     .await;
-    cluster.said(&["job", "stop", "-yes", "log"]);
+    cluster.stdout_of(&["job", "stop", "-yes", "log"]);
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn the_nodes_of_a_system_job_are_updated_one_after_the_other_with_time_bet
         text.replace("max_parallel      = 3", "max_parallel      = 1").replace("\"1s\"", "\"2s\"")
     };
     for hours in [1, 2] {
-        cluster.said(&["job", "run", &cluster.job_file(&one_by_one(hours))]);
+        cluster.stdout_of(&["job", "run", &cluster.job_file(&one_by_one(hours))]);
     }
     let allocs = cluster.allocs("default", "log").await;
     let new = allocs.iter().filter(|alloc| alloc["JobVersion"] == 1);
@@ -85,5 +85,5 @@ async fn the_nodes_of_a_system_job_are_updated_one_after_the_other_with_time_bet
     let between: Vec<Duration> =
         placed.windows(2).map(|pair| Duration::from_nanos(pair[1] - pair[0])).collect();
     assert!(between.len() == 2 && between.iter().all(|between| *between >= stagger), "{between:?}");
-    cluster.said(&["job", "stop", "-yes", "log"]);
+    cluster.stdout_of(&["job", "stop", "-yes", "log"]);
 }

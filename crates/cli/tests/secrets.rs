@@ -1,5 +1,5 @@
-//! Variables that reach tasks: as environment and as files, on no disk, in no answer and no event, and only for who may read
-//! them.
+//! Secrets from variables that reach tasks: in the environment and in files, on no disk, in no answer and no event, and only for those
+//! who may read them.
 
 mod e2e;
 
@@ -19,10 +19,10 @@ fn canary(number: usize) -> String {
 /// A server with ACLs that can encrypt, an agent apart from it, and the first token.
 async fn guarded(of_agent: &[&str]) -> Dev {
     let mut dev = Dev::apart_with(&["--acl"], of_agent);
-    let made: Value = serde_json::from_str(&dev.said(&["acl", "bootstrap", "-json"])).expect("JSON");
+    let made: Value = serde_json::from_str(&dev.stdout_of(&["acl", "bootstrap", "-json"])).expect("JSON");
     dev.token = made["SecretID"].as_str().expect("text").to_owned();
     eventually("there is a root key", async || {
-        dev.said(&["operator", "root", "keyring", "list"]).contains("active").then_some(())
+        dev.stdout_of(&["operator", "root", "keyring", "list"]).contains("active").then_some(())
     })
     .await;
     dev
@@ -44,7 +44,7 @@ fn job(id: &str, task: &Value) -> Value {
 fn plant(dev: &Dev, path: &str) {
     let items: Vec<String> = (0..CANARIES).map(|number| format!("k{number}={}", canary(number))).collect();
     let items: Vec<&str> = items.iter().map(String::as_str).collect();
-    dev.said(&[&["var", "put", path], &*items].concat());
+    dev.stdout_of(&[&["var", "put", path], &*items].concat());
 }
 
 /// All planted items, as a task has them: in its environment, and in files.
@@ -92,14 +92,14 @@ async fn assert_told_without_canaries(dev: &Dev, id: &str, alloc: &str) {
         "/v1/metrics".to_owned(),
     ];
     for path in paths {
-        let told: Value = dev.client().get(&Target::new(&path)).await.expect("it answers").value;
-        assert!(!holds_canary(told.to_string().as_bytes()), "{path} holds a secret");
+        let message: Value = dev.client().get(&Target::new(&path)).await.expect("it answers").value;
+        assert!(!holds_canary(message.to_string().as_bytes()), "{path} holds a secret");
     }
     for args in
         [&["alloc", "status", alloc][..], &["job", "status", id], &["alloc", "logs", "-stderr", alloc]]
     {
-        let told = dev.berth(args);
-        assert!(!holds_canary(&[told.stdout, told.stderr].concat()), "{args:?} tells a secret");
+        let message = dev.berth(args);
+        assert!(!holds_canary(&[message.stdout, message.stderr].concat()), "{args:?} tells a secret");
     }
 }
 
@@ -132,7 +132,7 @@ async fn until_event(dev: &Dev, alloc: &str, what: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_a_task_is_given_of_variables_lies_on_no_disk_and_is_told_nowhere() {
+async fn secrets_of_a_task_are_on_no_disk_and_are_shown_nowhere() {
     let images = busybox_images();
     let dir = images.as_ref().map_or_else(String::new, |dir| dir.path().display().to_string());
     let dev = if images.is_some() {
@@ -160,7 +160,7 @@ async fn what_a_task_is_given_of_variables_lies_on_no_disk_and_is_told_nowhere()
         let alloc = dev.allocs(id, 1, "running").await.remove(0);
         let length = canary(0).len();
         dev.until_printed(&alloc, &format!("all={length}")).await;
-        let ran = dev.said(&["alloc", "exec", &alloc, "sh", "-c", "echo ${#C1}"]);
+        let ran = dev.stdout_of(&["alloc", "exec", &alloc, "sh", "-c", "echo ${#C1}"]);
         assert_eq!(ran.trim(), length.to_string(), "a command within it has its environment");
         allocs.push(alloc);
     }
@@ -179,7 +179,7 @@ async fn what_a_task_is_given_of_variables_lies_on_no_disk_and_is_told_nowhere()
     let device = home.metadata().expect("it is there").dev();
     assert!(assert_disk_without_canaries(home, device) > 10);
     for (alloc, (id, _)) in allocs.iter().zip(&all) {
-        dev.said(&["job", "stop", "-yes", id]);
+        dev.stdout_of(&["job", "stop", "-yes", id]);
         let secrets = dev.alloc_dir(alloc).join("tasks/main/secrets/own");
         eventually("its secrets are gone", async || (!secrets.exists()).then_some(())).await;
     }
@@ -198,47 +198,51 @@ async fn a_task_waits_for_what_is_not_there_or_not_for_it_and_says_what() {
     // Its own, which nobody has written yet.
     dev.register(&job("early", &waiting("nomad/jobs/early", json!({})))).await;
     let early = any_alloc(&dev, "early").await;
-    let said = until_event(&dev, &early, "there is no variable").await;
+    let output_text = until_event(&dev, &early, "there is no variable").await;
     assert!(
-        said.contains("\"nomad/jobs/early\" in namespace \"default\"") && said.contains("tried again"),
-        "{said}"
+        output_text.contains("\"nomad/jobs/early\" in namespace \"default\"")
+            && output_text.contains("tried again"),
+        "{output_text}"
     );
-    dev.said(&["var", "put", "nomad/jobs/early", "value=there"]);
+    dev.stdout_of(&["var", "put", "nomad/jobs/early", "value=there"]);
     dev.until_printed(&early, "got=there").await;
     // Another job's: whether it is there is not told.
     dev.register(&job("other", &waiting("nomad/jobs/early", json!({})))).await;
     let other = any_alloc(&dev, "other").await;
-    let said = until_event(&dev, &other, "may not read").await;
-    assert!(said.contains("\"nomad/jobs/early\"") && said.contains("variables:read"), "{said}");
+    let output_text = until_event(&dev, &other, "may not read").await;
+    assert!(
+        output_text.contains("\"nomad/jobs/early\"") && output_text.contains("variables:read"),
+        "{output_text}"
+    );
     let rules = dev.home.path().join("rules.hcl");
     let policy =
         "namespace \"default\" { variables { path \"nomad/jobs/early\" { capabilities = [\"read\"] } } }";
     fs::write(&rules, policy).expect("written");
     let rules = rules.to_str().expect("plain");
-    dev.said(&["acl", "policy", "apply", "-job", "other", "readers", rules]);
+    dev.stdout_of(&["acl", "policy", "apply", "-job", "other", "readers", rules]);
     dev.until_printed(&other, "got=there").await;
     // Of a namespace that its job has nothing to do with.
-    dev.said(&["namespace", "apply", "apart"]);
-    dev.said(&["var", "put", "-namespace", "apart", "nomad/jobs/third", "value=apart"]);
+    dev.stdout_of(&["namespace", "apply", "apart"]);
+    dev.stdout_of(&["var", "put", "-namespace", "apart", "nomad/jobs/third", "value=apart"]);
     dev.register(&job("third", &waiting("nomad/jobs/third", json!({ "namespace": "apart" })))).await;
     let third = any_alloc(&dev, "third").await;
-    let said = until_event(&dev, &third, "may not read").await;
-    assert!(said.contains("namespace \"apart\""), "{said}");
+    let output_text = until_event(&dev, &third, "may not read").await;
+    assert!(output_text.contains("namespace \"apart\""), "{output_text}");
     // An item that the variable lacks.
     let mut lacking = waiting("nomad/jobs/early", json!({}));
     lacking["Env"] = json!({ "GOT": "${secret.one.nothing}" });
     dev.register(&job("early2", &lacking)).await;
-    dev.said(&["acl", "policy", "apply", "-job", "early2", "readers2", rules]);
+    dev.stdout_of(&["acl", "policy", "apply", "-job", "early2", "readers2", rules]);
     let failed = dev.failed("early2").await;
     until_event(&dev, &failed, "the variable of secret \"one\" has no item \"nothing\"").await;
     // A command within a task whose agent has started since, and holds nothing.
     dev.kill_agent();
     dev.start_agent();
-    let told = eventually("the agent is back", async || {
+    let message = eventually("the agent is back", async || {
         let output = dev.berth(&["alloc", "exec", &early, "sh", "-c", "echo $GOT"]);
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     });
-    assert_eq!(told.await, "there");
+    assert_eq!(message.await, "there");
 }
 
 /// One of two who share the servers and nothing else.
@@ -255,14 +259,14 @@ impl Tenant {
 
     /// A namespace, a token that may do everything within it, secrets, and a task that has them.
     async fn settle(dev: &Dev, name: &'static str) -> Self {
-        dev.said(&["namespace", "apply", name]);
+        dev.stdout_of(&["namespace", "apply", name]);
         let rules = dev.home.path().join(format!("{name}.hcl"));
         let policy = format!(
             "namespace \"{name}\" {{\n policy = \"write\"\n variables {{ path \"*\" {{ capabilities = [\"list\", \"read\", \"write\"] }} }}\n}}"
         );
         fs::write(&rules, policy).expect("written");
-        dev.said(&["acl", "policy", "apply", name, rules.to_str().expect("plain")]);
-        let made = dev.said(&["acl", "token", "create", "-name", name, "-policy", name, "-json"]);
+        dev.stdout_of(&["acl", "policy", "apply", name, rules.to_str().expect("plain")]);
+        let made = dev.stdout_of(&["acl", "token", "create", "-name", name, "-policy", name, "-json"]);
         let made: Value = serde_json::from_str(&made).expect("JSON");
         let mut tenant =
             Self { name, token: made["SecretID"].as_str().expect("text").to_owned(), alloc: String::new() };
@@ -370,7 +374,7 @@ async fn of_two_tenants_neither_finds_a_secret_of_the_other_nor_does_anybody_on_
         ("nobody", nobody),
         ("task", task),
     ];
-    let mut told = 0;
+    let mut message = 0;
     for (who, client) in &askers {
         for namespace in ["red", "blue", "*"] {
             let paths = [
@@ -398,7 +402,7 @@ async fn of_two_tenants_neither_finds_a_secret_of_the_other_nor_does_anybody_on_
             let allocs = [&red, &blue].map(|tenant| format!("/v1/allocation/{}", tenant.alloc));
             for path in paths.into_iter().chain(allocs.iter().map(String::as_str)) {
                 let answer = client.get::<Value>(&Target::new(path).param("namespace", namespace)).await;
-                told += usize::from(answer.is_ok());
+                message += usize::from(answer.is_ok());
                 let text = answer.map_or_else(|error| error.to_string(), |answer| answer.value.to_string());
                 assert!(found(text.as_bytes(), &secrets).is_none(), "{who} finds a secret at {path}: {text}");
             }
@@ -415,13 +419,13 @@ async fn of_two_tenants_neither_finds_a_secret_of_the_other_nor_does_anybody_on_
         }
         assert!(found(&heard, &secrets).is_none(), "{who} hears of a secret");
     }
-    assert!(told > 100, "{told} answers were looked at");
+    assert!(message > 100, "{message} answers were looked at");
     // What an operator would send along with a report, unpacked.
     let bundle = dev.home.path().join("bundle.tar.gz");
     let output = bundle.to_str().expect("plain");
     let bundled =
         ["operator", "debug", "-namespace", "red", "-job", "app", "-duration", "1", "-output", output];
-    dev.said(&bundled);
+    dev.stdout_of(&bundled);
     let unpacked = dev.home.path().join("bundle");
     fs::create_dir(&unpacked).expect("it is made");
     let tar = std::process::Command::new("tar").arg("-xzf").arg(&bundle).arg("-C").arg(&unpacked).status();
@@ -429,7 +433,7 @@ async fn of_two_tenants_neither_finds_a_secret_of_the_other_nor_does_anybody_on_
     let device = unpacked.metadata().expect("it is there").dev();
     assert!(assert_disk_without(&unpacked, device, &secrets) > 10);
     let saved = dev.home.path().join("state.snap");
-    dev.said(&["operator", "snapshot", "save", saved.to_str().expect("plain")]);
+    dev.stdout_of(&["operator", "snapshot", "save", saved.to_str().expect("plain")]);
     let device = dev.home.path().metadata().expect("it is there").dev();
     assert!(assert_disk_without(dev.home.path(), device, &secrets) > 10);
     // Nor is anything left by those who are killed, or who start again.
@@ -455,6 +459,6 @@ async fn of_two_tenants_neither_finds_a_secret_of_the_other_nor_does_anybody_on_
     }
     assert!(assert_disk_without(dev.home.path(), device, &secrets) > 10);
     for tenant in [&red, &blue] {
-        dev.said(&["job", "stop", "-yes", "-namespace", tenant.name, "app"]);
+        dev.stdout_of(&["job", "stop", "-yes", "-namespace", tenant.name, "app"]);
     }
 }

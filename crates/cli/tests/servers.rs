@@ -1,4 +1,4 @@
-//! Three servers and five, as real processes: what is acknowledged survives each of them, and no read is old.
+//! Clusters of three and five real servers: acknowledged writes survive the loss of any of them, and no read is stale.
 
 #[path = "servers/clocks.rs"]
 mod clocks;
@@ -218,8 +218,11 @@ async fn servers_are_upgraded_and_go_back_one_after_the_other_under_load() {
     assert_eq!(nodes.pids("count"), tasks, "tasks were started again");
     assert!(tasks.values().flatten().all(|pid| is_alive(pid)), "tasks have ended");
     servers.stop(2);
-    let told = servers.fails_to_run_with(2, &old);
-    assert!(told.contains("version 7, this server knows up to 3: start the newer version again"), "{told}");
+    let message = servers.fails_to_run_with(2, &old);
+    assert!(
+        message.contains("version 7, this server knows up to 3: start the newer version again"),
+        "{message}"
+    );
     servers.run(2, &new);
     servers.until_all_vote().await;
     check_all_there(&servers, &acknowledged).await;
@@ -264,18 +267,18 @@ async fn what_one_server_has_goes_on_without_those_that_are_lost_for_good() {
     let recover = |servers: &Servers, more: &[&str]| {
         servers.all[&1].offline(&[&["server", "recover", "-yes"], more].concat())
     };
-    let told = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let message = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
     let refused = recover(&servers, &[]);
     assert!(!refused.status.success(), "it runs");
-    assert!(told(&refused).contains("is in use by process"), "{refused:?}");
+    assert!(message(&refused).contains("is in use by process"), "{refused:?}");
     servers.kill(1);
     let refused = recover(&servers, &[]);
-    assert!(!refused.status.success() && told(&refused).contains("still runs"), "{refused:?}");
+    assert!(!refused.status.success() && message(&refused).contains("still runs"), "{refused:?}");
     servers.kill(2);
     servers.kill(3);
     let peers = servers.file("peers.json", r#"[{"id": "7", "address": "10.0.0.1:4647"}]"#);
     let refused = recover(&servers, &["--peers", &peers]);
-    assert!(!refused.status.success() && told(&refused).contains("does not name this one"), "{refused:?}");
+    assert!(!refused.status.success() && message(&refused).contains("does not name this one"), "{refused:?}");
     let peers =
         servers.file("peers.json", r#"[{"id": "1", "address": "127.0.0.1:4647", "non_voter": false}]"#);
     let alone = recover(&servers, &["--peers", &peers]);
@@ -287,8 +290,11 @@ async fn what_one_server_has_goes_on_without_those_that_are_lost_for_good() {
     assert_eq!(voters, 1);
     // The two that were left out are a majority of the old three. They must not be a second cluster of the same id.
     for number in [2, 3] {
-        let told = servers.fails_to_run(number);
-        assert!(told.contains("recovered without this server") && told.contains("server rejoin"), "{told}");
+        let message = servers.fails_to_run(number);
+        assert!(
+            message.contains("recovered without this server") && message.contains("server rejoin"),
+            "{message}"
+        );
     }
     servers.all[&1].register("undisturbed").await.expect("it leads on");
     let join = servers.all[&1].advertised().to_string();
@@ -320,15 +326,15 @@ async fn those_who_were_left_out_while_they_ran_end_as_soon_as_they_hear_of_it()
     servers.all[&2].register("both").await.expect("those who are cut off cannot know");
     servers.links.heal();
     for number in [2, 3] {
-        let told = servers.ends(number).await;
-        assert!(told.contains("recovered without this server"), "{told}");
+        let message = servers.ends(number).await;
+        assert!(message.contains("recovered without this server"), "{message}");
     }
     servers.all[&1].register("after").await.expect("it leads on");
     assert!(!servers.all[&1].knows("both").await.expect("it reads"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_whose_data_is_damaged_refuses_by_name_and_joins_anew() {
+async fn a_server_whose_data_is_damaged_refuses_by_name_and_joins_again() {
     let mut servers = Servers::start(3).await;
     for id in ["one", "two", "three"] {
         servers.all[&1].register(id).await.expect("it is taken");
@@ -337,8 +343,11 @@ async fn a_server_whose_data_is_damaged_refuses_by_name_and_joins_anew() {
     for what in ["log/state", "log/00000000000000000000.log", "server"] {
         servers.kill(3);
         servers.all[&3].damage(what);
-        let told = servers.fails_to_run(3);
-        assert!(told.contains(what.rsplit('/').next().unwrap()) && told.contains("server rejoin"), "{told}");
+        let message = servers.fails_to_run(3);
+        assert!(
+            message.contains(what.rsplit('/').next().unwrap()) && message.contains("server rejoin"),
+            "{message}"
+        );
         let rejoined = servers.all[&3].offline(&["server", "rejoin", "-yes", "--join", &join]);
         assert!(rejoined.status.success(), "{rejoined:?}");
         servers.run(3, &[]);
@@ -348,15 +357,15 @@ async fn a_server_whose_data_is_damaged_refuses_by_name_and_joins_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_waits_is_told_whom_to_join() {
+async fn a_waiting_server_can_be_told_which_cluster_to_join() {
     let mut servers = Servers::start(1).await;
     let server = servers.make(2).await;
     servers.all.insert(2, server);
     servers.run(2, &["--bootstrap-expect=3".to_owned()]);
     let join = servers.all[&1].advertised().to_string();
-    let told = |output: std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let message = |output: std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
     let nobody = servers.all[&2].online(&["server", "join", "127.0.0.1:1"]);
-    assert!(!nobody.status.success() && told(nobody).contains("127.0.0.1:1"));
+    assert!(!nobody.status.success() && message(nobody).contains("127.0.0.1:1"));
     let joined = servers.all[&2].online(&["server", "join", &join]);
     assert!(joined.status.success(), "{joined:?}");
     servers.until_all_vote().await;

@@ -1,4 +1,4 @@
-//! The state of a cluster is saved and restored: what was saved goes on, what came after is forgotten.
+//! A cluster's state is saved and restored: what was saved continues, and later changes are gone.
 
 mod e2e;
 
@@ -23,11 +23,11 @@ async fn a_saved_state_takes_the_place_of_another_one_and_of_none() {
     let (alloc, pid) = (cluster.alloc("kept").await, cluster.pid("kept"));
     let file = cluster.path("state.snap");
     let file = file.to_str().expect("plain");
-    cluster.said(&["operator", "snapshot", "save", file]);
+    cluster.succeeds(&["operator", "snapshot", "save", file]);
     assert!(!cluster.berth(&["operator", "snapshot", "save", file]).status.success(), "it was overwritten");
     cluster.run("later").await;
 
-    cluster.said(&["operator", "snapshot", "restore", "-yes", file]);
+    cluster.succeeds(&["operator", "snapshot", "restore", "-yes", file]);
     assert_eq!(cluster.jobs().await, ["kept"]);
     cluster.wait_until_running("kept").await;
     let later = cluster.pid("later");
@@ -46,13 +46,13 @@ async fn a_saved_state_takes_the_place_of_another_one_and_of_none() {
     assert!(refused.status() == Some(421) && refused.to_string().contains("belongs to cluster"), "{refused}");
     cluster.refuses_a_damaged(file);
     assert_eq!(cluster.jobs().await, [""; 0]);
-    cluster.said(&["operator", "snapshot", "restore", "-yes", file]);
+    cluster.succeeds(&["operator", "snapshot", "restore", "-yes", file]);
     cluster.agent = start_agent(&cluster.dir, &cluster.agents);
     cluster.wait_until_running("kept").await;
     assert_eq!((cluster.alloc("kept").await, cluster.pid("kept")), (alloc, pid), "it was started again");
     cluster.run("another").await;
     for job in ["kept", "another"] {
-        cluster.said(&["job", "stop", "-yes", job]);
+        cluster.succeeds(&["job", "stop", "-yes", job]);
     }
 }
 
@@ -63,11 +63,11 @@ async fn what_was_stopped_after_the_snapshot_runs_again_and_can_be_stopped() {
     let (before, pid) = (cluster.alloc("back").await, cluster.pid("back"));
     let file = cluster.path("state.snap");
     let file = file.to_str().expect("plain");
-    cluster.said(&["operator", "snapshot", "save", file]);
-    cluster.said(&["job", "stop", "-yes", "back"]);
+    cluster.succeeds(&["operator", "snapshot", "save", file]);
+    cluster.succeeds(&["job", "stop", "-yes", "back"]);
     eventually("its process ends", async || (!is_alive(&pid)).then_some(())).await;
 
-    cluster.said(&["operator", "snapshot", "restore", "-yes", file]);
+    cluster.succeeds(&["operator", "snapshot", "restore", "-yes", file]);
     // The allocation of the snapshot has ended on its node: another one takes its place.
     let after = eventually("it runs again", async || {
         let allocs = cluster.allocs("back").await?;
@@ -79,7 +79,7 @@ async fn what_was_stopped_after_the_snapshot_runs_again_and_can_be_stopped() {
         Some(allocs.into_iter().find(|alloc| alloc.id == id)?.client_status)
     };
     assert!(matches!(status(&before).await.as_deref(), Some("complete" | "failed" | "lost")));
-    cluster.said(&["job", "stop", "-yes", "back"]);
+    cluster.succeeds(&["job", "stop", "-yes", "back"]);
     eventually("it has ended", async || {
         (status(&after.id).await.as_deref() == Some("complete")).then_some(())
     })
@@ -124,7 +124,7 @@ impl Cluster {
         berth.env("BERTH_ADDR", format!("http://{}", self.http)).output().expect("it runs")
     }
 
-    fn said(&self, args: &[&str]) {
+    fn succeeds(&self, args: &[&str]) {
         let output = self.berth(args);
         assert!(output.status.success(), "berth {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }

@@ -1,5 +1,5 @@
-//! Server and agent are killed again and again while jobs come in: what was acknowledged is kept, tasks notice nothing, work that ends is
-//! done once, and who follows the event stream has the state that the lists show.
+//! Server and agent are killed again and again while jobs are registered: acknowledged writes are kept, tasks do not notice, work that
+//! ends is done once, and a follower of the event stream has the state that the lists show.
 
 mod e2e;
 #[path = "survival/watcher.rs"]

@@ -1,4 +1,4 @@
-//! A link that carries one way only: nothing of what the server says arrives, all that the agent says does.
+//! A link that delivers in one direction only: nothing from the server arrives at the agent, everything from the agent does.
 
 mod e2e;
 
@@ -73,7 +73,7 @@ fn service(id: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_hears_nothing_does_not_look_well_and_gets_its_work_once_it_hears() {
+async fn a_node_that_hears_nothing_is_not_ready_and_gets_its_work_once_it_hears() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = |name: &str| dir.path().join(name).to_str().expect("plain").to_owned();
     let (http, agents) = (format!("127.0.0.1:{}", free_port()), format!("127.0.0.1:{}", free_port()));

@@ -1,5 +1,5 @@
-//! What a task has open by its socket, while the leader of three servers changes, and while the server goes that its agent is
-//! connected to.
+//! Open requests of a task on its socket while the leader of three servers changes, and while the server that its agent is connected
+//! to stops.
 
 mod e2e;
 
@@ -121,7 +121,7 @@ async fn what_a_task_has_open_goes_on_with_the_next_leader_and_ends_with_its_ser
     until_read(&mut follows, "HTTP/1.1 200").await;
     servers.kill(leader);
     servers.leader(&others).await;
-    assert!(!nodes.told(1).contains("disconnected"), "the agent's server has not gone");
+    assert!(!nodes.log(1).contains("disconnected"), "the agent's server has not gone");
     servers.all[&third].register("late").await.expect("the next leader writes it");
     let answered = until_read(&mut waits, "late").await;
     assert!(answered.starts_with("HTTP/1.1 200"), "{answered}");

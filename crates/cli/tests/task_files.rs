@@ -1,4 +1,4 @@
-//! What a task finds when it starts: what a dispatch carries, what its predecessor left, volumes, and its own directories.
+//! The files of a task that starts: a dispatch's payload, files of its predecessor, volumes, and its own directories.
 
 mod e2e;
 
@@ -80,17 +80,17 @@ async fn a_sticky_disk_follows_its_job_on_the_node() {
     dev.start_agent();
     all.push(next(&dev, &all).await);
     dev.until_printed(&all[1], "ready").await;
-    assert_eq!(dev.said(&["alloc", "logs", &all[1]]), "begun\n1\n2\n1\n2\nready\n");
+    assert_eq!(dev.stdout_of(&["alloc", "logs", &all[1]]), "begun\n1\n2\n1\n2\nready\n");
     // One that never starts hands on what it was to have.
     dev.register(&job(3, Some("/never/there"))).await;
     eventually("the third version fails", async || {
-        dev.said(&["job", "status", "keeps"]).contains("failed").then_some(())
+        dev.stdout_of(&["job", "status", "keeps"]).contains("failed").then_some(())
     })
     .await;
     dev.register(&job(4, None)).await;
     all.push(next(&dev, &all).await);
     dev.until_printed(&all[2], "ready").await;
-    assert_eq!(dev.said(&["alloc", "logs", &all[2]]), "begun\n1\n2\n4\n1\n2\n4\nready\n");
+    assert_eq!(dev.stdout_of(&["alloc", "logs", &all[2]]), "begun\n1\n2\n4\n1\n2\n4\nready\n");
 }
 
 /// A container that runs a script.
@@ -135,8 +135,8 @@ async fn volumes_are_mounted_as_their_node_allows() {
     dev.register(&job("mounts", script, true)).await;
     let alloc = dev.allocs("mounts", 1, "running").await.remove(0);
     dev.until_printed(&alloc, "ready").await;
-    assert!(dev.said(&["alloc", "logs", &alloc]).starts_with("trusted\n"));
-    assert!(dev.said(&["alloc", "logs", "-stderr", &alloc]).contains("Read-only file system"));
+    assert!(dev.stdout_of(&["alloc", "logs", &alloc]).starts_with("trusted\n"));
+    assert!(dev.stdout_of(&["alloc", "logs", "-stderr", &alloc]).contains("Read-only file system"));
     assert_eq!(fs::read_to_string(shared.path().join("rw/file")).expect("a file"), "kept\n");
     assert!(!shared.path().join("ro/new").exists());
     dev.register(&job("writes", script, false)).await;
@@ -146,14 +146,15 @@ async fn volumes_are_mounted_as_their_node_allows() {
     for (id, why) in
         [("writes", r#"volume "certs" is read-only"#), ("elsewhere", r#"missing volume "missing""#)]
     {
-        let told = eventually("it is refused by name", async || {
-            let told = dev.said(&["explain", id]);
-            told.contains("volume").then_some(told)
+        let message = eventually("it is refused by name", async || {
+            let message = dev.stdout_of(&["explain", id]);
+            message.contains("volume").then_some(message)
         });
-        let told = told.await;
+        let message = message.await;
         assert!(
-            told.contains(why) && told.contains("--host-volumes") | told.contains("read_only = true"),
-            "{told}"
+            message.contains(why)
+                && message.contains("--host-volumes") | message.contains("read_only = true"),
+            "{message}"
         );
     }
 }
@@ -182,17 +183,20 @@ async fn containers_mount_by_path_what_their_node_allows() {
     let alloc = dev.allocs("mounts", 1, "running").await.remove(0);
     dev.until_printed(&alloc, "ready").await;
     assert_eq!(fs::read_to_string(shared.path().join("file")).expect("a file"), "kept\n");
-    assert_eq!(dev.said(&["alloc", "fs", &alloc, "t/local/own/x"]), "x\n");
+    assert_eq!(dev.stdout_of(&["alloc", "fs", &alloc, "t/local/own/x"]), "x\n");
     dev.register(&job("elsewhere", "/etc")).await;
-    let told = dev.said(&["alloc", "status", &dev.failed("elsewhere").await]);
-    assert!(told.contains("--mount-dirs"), "{told}");
+    let message = dev.stdout_of(&["alloc", "status", &dev.failed("elsewhere").await]);
+    assert!(message.contains("--mount-dirs"), "{message}");
     // What looks misspelt is told by its line, by a server that knows no such driver.
     let file = shared.path().join("job.nomad.hcl");
     let source = "job \"x\" {\n  group \"g\" {\n    task \"t\" {\n      driver = \"dokcer\"\n    }\n  }\n}\n";
     fs::write(&file, source).expect("written");
     for command in ["run", "plan", "validate"] {
-        let told = dev.complained(&["job", command, &file.to_string_lossy()]);
-        assert!(told.contains("job.nomad.hcl:4:16") && told.contains("did you mean `docker`?"), "{told}");
+        let message = dev.complained(&["job", command, &file.to_string_lossy()]);
+        assert!(
+            message.contains("job.nomad.hcl:4:16") && message.contains("did you mean `docker`?"),
+            "{message}"
+        );
     }
 }
 
@@ -225,7 +229,7 @@ async fn secrets_of_a_task_of_the_host_are_in_memory_until_its_allocation_ends()
     assert_eq!(mounted(dev.home.path()).len(), 1);
     // Nor does one that is dead when they end.
     dev.kill_agent();
-    dev.said(&["job", "stop", "-yes", "-detach", "hides"]);
+    dev.stdout_of(&["job", "stop", "-yes", "-detach", "hides"]);
     dev.start_agent();
     eventually("nothing is mounted", async || mounted(dev.home.path()).is_empty().then_some(())).await;
     assert!(secrets.read_dir().expect("a directory").next().is_none());
@@ -246,10 +250,10 @@ async fn secrets_of_a_container_are_in_memory_and_its_own() {
     dev.register(&json!({"ID": "hides", "Name": "hides", "Type": "service", "TaskGroups": [group]})).await;
     let alloc = dev.allocs("hides", 1, "running").await.remove(0);
     dev.until_printed(&alloc, "ready").await;
-    let told = dev.said(&["alloc", "logs", &alloc]);
-    assert!(told.starts_with("tmpfs /secrets tmpfs rw,nosuid,nodev,noexec"), "{told}");
-    assert!(told.contains("\n700 1000\nhidden\n"), "{told}");
-    let complaints = dev.said(&["alloc", "logs", "-stderr", &alloc]);
+    let message = dev.stdout_of(&["alloc", "logs", &alloc]);
+    assert!(message.starts_with("tmpfs /secrets tmpfs rw,nosuid,nodev,noexec"), "{message}");
+    assert!(message.contains("\n700 1000\nhidden\n"), "{message}");
+    let complaints = dev.stdout_of(&["alloc", "logs", "-stderr", &alloc]);
     assert!(complaints.contains("No space left on device"), "{complaints}");
     assert!(dev.complained(&["alloc", "fs", &alloc, "t/secrets/token"]).contains("cannot be read"));
 }
@@ -324,9 +328,9 @@ async fn who_takes_more_disk_than_the_group_asked_for_fails_by_name() {
     large.push("held");
     for id in large {
         let alloc = dev.failed(id).await;
-        let told = dev.said(&["alloc", "status", "-o", "json", &alloc]);
-        assert!(told.contains("more than the 10 MiB of its ephemeral_disk"), "{id}: {told}");
-        assert_eq!(told.contains("deleted and still open"), id.ends_with("held"), "{id}: {told}");
+        let message = dev.stdout_of(&["alloc", "status", "-o", "json", &alloc]);
+        assert!(message.contains("more than the 10 MiB of its ephemeral_disk"), "{id}: {message}");
+        assert_eq!(message.contains("deleted and still open"), id.ends_with("held"), "{id}: {message}");
     }
     // Whoever pays no heed to its kill signal gets no time to write on.
     let script = "trap '' TERM; while :; do head -c 1048576 /dev/zero; done > $NOMAD_ALLOC_DIR/data/x";
@@ -334,12 +338,12 @@ async fn who_takes_more_disk_than_the_group_asked_for_fails_by_name() {
     floods["KillTimeout"] = json!(30_000_000_000_u64);
     dev.register(&job("floods", floods)).await;
     let alloc = dev.failed("floods").await;
-    let told = dev.said(&["alloc", "status", "-o", "json", &alloc]);
-    assert!(told.contains("more than the 10 MiB") && !told.contains("Sent interrupt"), "{told}");
-    let floods: Value = serde_json::from_str(&told).expect("json");
+    let message = dev.stdout_of(&["alloc", "status", "-o", "json", &alloc]);
+    assert!(message.contains("more than the 10 MiB") && !message.contains("Sent interrupt"), "{message}");
+    let floods: Value = serde_json::from_str(&message).expect("json");
     let node = floods["NodeID"].as_str().expect("a node");
     for listing in [&["ps", "-a", "floods"][..], &["node", "status", node], &["job", "allocs", "floods"]] {
-        let listed = dev.said(listing);
+        let listed = dev.stdout_of(listing);
         assert!(listed.contains("disk limit"), "{listing:?}: {listed}");
     }
     let taken = fs::metadata(dev.alloc_dir(&alloc).join("alloc/data/x")).expect("a file").len();

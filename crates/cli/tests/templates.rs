@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 async fn ready(of_server: &[&str]) -> Dev {
     let mut dev = Dev::apart_with(of_server, &[]);
     if of_server.contains(&"--acl") {
-        let made: Value = serde_json::from_str(&dev.said(&["acl", "bootstrap", "-json"])).expect("JSON");
+        let made: Value = serde_json::from_str(&dev.stdout_of(&["acl", "bootstrap", "-json"])).expect("JSON");
         dev.token = made["SecretID"].as_str().expect("text").to_owned();
     }
     eventually("there is a root key", async || {
-        dev.said(&["operator", "root", "keyring", "list"]).contains("active").then_some(())
+        dev.stdout_of(&["operator", "root", "keyring", "list"]).contains("active").then_some(())
     })
     .await;
     dev
@@ -47,7 +47,7 @@ fn user_of(path: &str) -> String {
 }
 
 fn put(dev: &Dev, path: &str, items: &[&str]) {
-    dev.said(&[&["var", "put", "-force", path], items].concat());
+    dev.stdout_of(&[&["var", "put", "-force", path], items].concat());
 }
 
 async fn state(dev: &Dev, alloc: &str) -> Value {
@@ -66,7 +66,9 @@ async fn events(dev: &Dev, alloc: &str) -> Vec<(String, String)> {
 async fn until_event(dev: &Dev, alloc: &str, kind: &str, what: &str) -> String {
     eventually(&format!("a {kind} event says {what:?}"), async || {
         let mut events = events(dev, alloc).await.into_iter();
-        events.find(|(of, said)| of == kind && said.contains(what)).map(|(_, said)| said)
+        events
+            .find(|(of, output_text)| of == kind && output_text.contains(what))
+            .map(|(_, output_text)| output_text)
     })
     .await
 }
@@ -148,8 +150,8 @@ async fn a_start_waits_for_what_is_missing_and_says_so() {
     dev.register(&job("late", SHOWS, &[template(&user_of("nomad/jobs/late"), "local/file", &json!({}))]))
         .await;
     let alloc = any_alloc(&dev, "late").await;
-    let said = until_event(&dev, &alloc, "Template", "Missing").await;
-    assert_eq!(said, "Missing: nomad.var.block(nomad/jobs/late)");
+    let output_text = until_event(&dev, &alloc, "Template", "Missing").await;
+    assert_eq!(output_text, "Missing: nomad.var.block(nomad/jobs/late)");
     assert_eq!(state(&dev, &alloc).await["State"], "pending");
     put(&dev, "nomad/jobs/late", &["user=come"]);
     dev.until_printed(&alloc, "shows user=come").await;
@@ -159,7 +161,7 @@ async fn a_start_waits_for_what_is_missing_and_says_so() {
         .await;
     let never = any_alloc(&dev, "never").await;
     until_event(&dev, &never, "Template", "Missing").await;
-    dev.said(&["job", "stop", "-yes", "-detach", "never"]);
+    dev.stdout_of(&["job", "stop", "-yes", "-detach", "never"]);
     eventually("it ends", async || (state(&dev, &never).await["State"] == "dead").then_some(())).await;
 }
 
@@ -171,19 +173,19 @@ async fn what_a_task_may_not_read_it_waits_for_and_says_why() {
     let both = user_of("nomad/jobs/own") + &user_of("team/shared");
     dev.register(&job("own", SHOWS, &[template(&both, "local/file", &json!({}))])).await;
     let alloc = any_alloc(&dev, "own").await;
-    let said = until_event(&dev, &alloc, "Template", "Missing").await;
+    let output_text = until_event(&dev, &alloc, "Template", "Missing").await;
     assert!(
-        said.starts_with("Missing: nomad.var.block(team/shared): the task may not read variable"),
-        "{said}"
+        output_text.starts_with("Missing: nomad.var.block(team/shared): the task may not read variable"),
+        "{output_text}"
     );
     let rules = dev.home.path().join("rules.hcl");
     let text = "namespace \"default\" { variables { path \"team/*\" { capabilities = [\"read\"] } } }";
     fs::write(&rules, text).expect("written");
-    dev.said(&["acl", "policy", "apply", "-job", "own", "readers", rules.to_str().expect("plain")]);
+    dev.stdout_of(&["acl", "policy", "apply", "-job", "own", "readers", rules.to_str().expect("plain")]);
     dev.until_printed(&alloc, "shows user=own user=shared").await;
 
     // What is taken from it stays in its file, and the task runs on.
-    dev.said(&["acl", "policy", "delete", "-yes", "readers"]);
+    dev.stdout_of(&["acl", "policy", "delete", "-yes", "readers"]);
     until_event(&dev, &alloc, "Template", "may not read").await;
     assert_eq!(file(&dev, &alloc, "local/file"), "user=own\nuser=shared\n");
     assert_eq!(state(&dev, &alloc).await["Restarts"], 0);
@@ -217,7 +219,7 @@ async fn a_change_restarts_the_task_and_its_policy_does_not_count_it() {
 }
 
 #[tokio::test]
-async fn a_change_is_told_by_a_signal_or_by_a_script_or_not_at_all() {
+async fn a_change_is_notified_by_a_signal_by_a_script_or_not_at_all() {
     let dev = ready(&[]).await;
     put(&dev, "nomad/jobs/told", &["user=one"]);
     let data = user_of("nomad/jobs/told");
@@ -248,8 +250,8 @@ async fn a_change_is_told_by_a_signal_or_by_a_script_or_not_at_all() {
     dev.until_printed(&alloc, "told user=two").await;
     until_file(&dev, &alloc, "local/copy", "user=two\n").await;
     until_file(&dev, &alloc, "local/noop", "user=two\n").await;
-    let said = until_event(&dev, &alloc, "Template", "failed to run script").await;
-    assert_eq!(said, "Template failed to run script \"/bin/sh\": it exited with 3: it broke");
+    let output_text = until_event(&dev, &alloc, "Template", "failed to run script").await;
+    assert_eq!(output_text, "Template failed to run script \"/bin/sh\": it exited with 3: it broke");
     let now = state(&dev, &alloc).await;
     assert_eq!((&now["Restarts"], &now["State"]), (&json!(0), &json!("running")));
 }
@@ -359,8 +361,8 @@ async fn a_template_that_can_never_be_rendered_is_refused_with_its_place() {
         let body = json!({ "Job": job("bad", SHOWS, &[template(data, "local/file", &json!({}))]) });
         for path in ["/v1/jobs", "/v1/job/bad/plan"] {
             let refused = dev.client().put::<Value>(&Target::new(path), &body).await.expect_err("refused");
-            let told = format!("{refused:?}");
-            assert!(told.contains(why), "{path}: {told}");
+            let message = format!("{refused:?}");
+            assert!(message.contains(why), "{path}: {message}");
         }
     }
     for (settings, why) in [
@@ -375,8 +377,8 @@ async fn a_template_that_can_never_be_rendered_is_refused_with_its_place() {
         let body = json!({ "Job": job("bad", SHOWS, &[template("x", "local/file", &settings)]) });
         let refused =
             dev.client().put::<Value>(&Target::new("/v1/jobs"), &body).await.expect_err("it is refused");
-        let told = format!("{refused:?}");
-        assert!(told.contains(why), "{settings}: {told}");
+        let message = format!("{refused:?}");
+        assert!(message.contains(why), "{settings}: {message}");
     }
     assert_eq!(dev.client().get::<Value>(&Target::new("/v1/jobs")).await.expect("listed").value, json!([]));
 }

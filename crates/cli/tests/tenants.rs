@@ -1,4 +1,4 @@
-//! Two tenants on one node, as operators and users see it: a quota is reached, room comes free, the other's job goes first.
+//! Two tenants on one node, as operators and users see it: one reaches its quota, capacity is freed, and the other's job goes first.
 
 mod e2e;
 
@@ -18,9 +18,9 @@ async fn register(cluster: &Cluster, namespace: &str, id: &str, memory_mb: u32) 
 #[tokio::test]
 async fn freed_room_goes_to_the_tenant_that_holds_less() {
     let cluster = Cluster::dev(&["--total-memory", "10000", "--total-cpu", "10000"]);
-    cluster.said(&["quota", "apply", "small", "-memory", "6000"]);
-    cluster.said(&["namespace", "apply", "bulk", "-quota", "small"]);
-    cluster.said(&["namespace", "apply", "lab"]);
+    cluster.stdout_of(&["quota", "apply", "small", "-memory", "6000"]);
+    cluster.stdout_of(&["namespace", "apply", "bulk", "-quota", "small"]);
+    cluster.stdout_of(&["namespace", "apply", "lab"]);
     for id in ["first", "second"] {
         register(&cluster, "bulk", id, 3000).await;
         cluster.until_running("bulk", id).await;
@@ -33,20 +33,20 @@ async fn freed_room_goes_to_the_tenant_that_holds_less() {
     assert_eq!(blocked.quota_limit_reached, "small");
     let metric = &blocked.failed_tg_allocs.expect("it says why")["g"];
     assert_eq!(metric.quota_exhausted, Some(vec!["memory (9000/6000)".to_owned()]));
-    let status = cluster.said(&["quota", "status", "small"]);
+    let status = cluster.stdout_of(&["quota", "status", "small"]);
     assert!(status.contains("6000 MiB"), "{status}");
 
     register(&cluster, "lab", "one", 3000).await;
     let blocked = cluster.blocked("lab", "one").await;
     assert_eq!(blocked.quota_limit_reached, "", "it waits for room on the node");
 
-    cluster.said(&["job", "stop", "-detach", "-namespace", "bulk", "-yes", "first"]);
+    cluster.stdout_of(&["job", "stop", "-detach", "-namespace", "bulk", "-yes", "first"]);
     cluster.until_running("lab", "one").await;
     assert_eq!(cluster.running("bulk", "third").await, 0, "it waited longer, and its tenant holds more");
-    cluster.said(&["job", "stop", "-detach", "-yes", "filler"]);
+    cluster.stdout_of(&["job", "stop", "-detach", "-yes", "filler"]);
     cluster.until_running("bulk", "third").await;
 
     let kept = cluster.berth(&["namespace", "delete", "-yes", "bulk"]);
-    let told = String::from_utf8_lossy(&kept.stderr).into_owned();
-    assert!(!kept.status.success() && told.contains("stop and purge its jobs first"), "{told}");
+    let message = String::from_utf8_lossy(&kept.stderr).into_owned();
+    assert!(!kept.status.success() && message.contains("stop and purge its jobs first"), "{message}");
 }

@@ -1,5 +1,5 @@
-//! The way from nothing to a cluster of three machines, as docs/how-to/three-machines.md tells it: its blocks run in the shells of
-//! three machines, which are network namespaces with nothing in common but a wire.
+//! docs/how-to/three-machines.md, from nothing to a cluster of three machines: its blocks run in the shells of three machines, which
+//! are network namespaces with nothing in common but a network.
 
 #[path = "docs/block.rs"]
 mod block;
@@ -47,9 +47,9 @@ fn a_newcomer_has_a_server_and_two_agents_after_eight_commands() {
     for block in blocks {
         let Kind::On(machine) = &block.kind else { panic!("line {}: on which machine?", block.line) };
         let token = printed.lines().last().unwrap_or_default();
-        let said = machines.run(machine, &block.text.replace(TOKEN, &format!("--join {token}")));
+        let output_text = machines.run(machine, &block.text.replace(TOKEN, &format!("--join {token}")));
         if machine == "server" {
-            printed = said;
+            printed = output_text;
         }
     }
 

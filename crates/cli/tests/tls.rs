@@ -1,5 +1,5 @@
-//! Clusters that encrypt, as operators meet them: certificates of their own authority, servers and agents that check each
-//! other, and whoever comes without business.
+//! Clusters with TLS, as operators meet them: certificates of their own authority, servers and agents that verify each other, and
+//! peers without valid certificates.
 
 #[path = "tls/certificates.rs"]
 mod certificates;
@@ -39,13 +39,13 @@ async fn three_servers_and_an_agent_speak_encrypted_and_run_a_job() {
         succeed(&command.env("BERTH_ADDR", format!("https://{}", server.http)).output().expect("it runs"));
     }
     let mut plain = cluster.command(&["server", "members"]);
-    let said = refusal(
+    let text = refusal(
         &plain.env("BERTH_ADDR", format!("http://{}", cluster.servers[0].http)).output().expect("it runs"),
     );
-    assert!(said.contains("this port speaks TLS"), "{said}");
+    assert!(text.contains("this port speaks TLS"), "{text}");
     let mut stranger = cluster.command(&["server", "members"]);
-    let said = refusal(&stranger.env_remove("BERTH_CACERT").output().expect("it runs"));
-    assert!(said.contains("signed by none of the authorities"), "{said}");
+    let text = refusal(&stranger.env_remove("BERTH_CACERT").output().expect("it runs"));
+    assert!(text.contains("signed by none of the authorities"), "{text}");
 }
 
 #[tokio::test]

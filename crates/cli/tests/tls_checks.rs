@@ -1,4 +1,4 @@
-//! Checks by https and by the health protocol of gRPC, asked by a real agent of servers of the test's own.
+//! Checks by HTTPS and by gRPC's health protocol, run by a real agent against servers of the test.
 
 mod e2e;
 
@@ -170,7 +170,7 @@ fn job() -> String {
 /// The status of each check by its name, and what was answered.
 fn checks(cluster: &Cluster, alloc: &str) -> Vec<(String, String, String)> {
     let known: Value =
-        serde_json::from_str(&cluster.said(&["alloc", "checks", "-o", "json", alloc])).expect("JSON");
+        serde_json::from_str(&cluster.stdout_of(&["alloc", "checks", "-o", "json", alloc])).expect("JSON");
     let text = |check: &Value, key: &str| check[key].as_str().unwrap_or_default().to_owned();
     let all = known.as_object().expect("checks by their ids").values();
     let mut all: Vec<_> =
@@ -182,11 +182,11 @@ fn checks(cluster: &Cluster, alloc: &str) -> Vec<(String, String, String)> {
 #[tokio::test]
 async fn services_are_asked_within_tls_and_by_the_health_protocol_of_grpc() {
     let cluster = Cluster::dev(&[]);
-    cluster.said(&["job", "run", "-detach", &cluster.job_file(&job())]);
+    cluster.stdout_of(&["job", "run", "-detach", &cluster.job_file(&job())]);
     cluster.until_running("default", "shop").await;
     let alloc = cluster.allocs("default", "shop").await[0]["ID"].as_str().expect("an id").to_owned();
     let status: Value =
-        serde_json::from_str(&cluster.said(&["alloc", "status", "-o", "json", &alloc])).expect("JSON");
+        serde_json::from_str(&cluster.stdout_of(&["alloc", "status", "-o", "json", &alloc])).expect("JSON");
     let port = |label: &str| -> u16 {
         let ports = status["AllocatedResources"]["Shared"]["Ports"].as_array().expect("ports");
         let port = ports.iter().find(|port| port["Label"] == label).expect("it has a port");
@@ -220,5 +220,5 @@ async fn services_are_asked_within_tls_and_by_the_health_protocol_of_grpc() {
         _ => (name, status, output),
     });
     eventually("who serves no more says so", async || are(unwell)).await;
-    cluster.said(&["job", "stop", "-yes", "shop"]);
+    cluster.stdout_of(&["job", "stop", "-yes", "shop"]);
 }

@@ -1,5 +1,5 @@
-//! Where crates meet, the name of a type stands for one thing: no two crates give types of one name to others, but for those
-//! listed here. The two protocols of `api`, with agents and by HTTP, count as two crates.
+//! Where crates meet, the name of a type stands for one thing: no two crates export types of one name, except those listed here. The
+//! two protocols of `api`, with agents and by HTTP, count as two crates.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

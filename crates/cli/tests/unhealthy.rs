@@ -1,4 +1,4 @@
-//! Deployments of which an allocation does not become healthy in time, with a real agent: what failed is said by name.
+//! Deployments with an allocation that does not become healthy in time, with a real agent: the message names what failed.
 
 mod e2e;
 
@@ -55,9 +55,9 @@ fn web(port: u16, script: &str) -> String {
 
 /// The newest deployment, with what it failed by.
 fn newest(cluster: &Cluster) -> Value {
-    let ids = cluster.said(&["deployment", "list", "-o", "name"]);
+    let ids = cluster.stdout_of(&["deployment", "list", "-o", "name"]);
     let id = ids.lines().next().expect("one is listed");
-    let output = cluster.said(&["deployment", "status", "-o", "json", id]);
+    let output = cluster.stdout_of(&["deployment", "status", "-o", "json", id]);
     serde_json::from_str::<Value>(&output).expect("JSON")["Deployment"].clone()
 }
 
@@ -66,12 +66,12 @@ async fn what_is_not_healthy_in_time_is_named_with_its_last_event_and_its_last_w
     let cluster = Cluster::dev(&[]);
     let port = free_port();
     let run = |script: &str| {
-        let (code, told) = cluster.refused(&["job", "run", &cluster.job_file(&web(port, script))]);
-        assert_eq!(code, Some(1), "{told}");
-        told
+        let (code, message) = cluster.refused(&["job", "run", &cluster.job_file(&web(port, script))]);
+        assert_eq!(code, Some(1), "{message}");
+        message
     };
     // It runs, and its check never passes.
-    let told = run("echo listens nowhere >&2; echo so it goes; exec sleep 300");
+    let message = run("echo listens nowhere >&2; echo so it goes; exec sleep 300");
     let alloc = cluster.allocs("default", "web").await[0]["ID"].as_str().expect("an id")[..8].to_owned();
     for part in [
         &*format!("allocation {alloc} of group g is unhealthy: "),
@@ -79,20 +79,20 @@ async fn what_is_not_healthy_in_time_is_named_with_its_last_event_and_its_last_w
         "the last lines of stderr of task t:\n  listens nowhere\n",
         "the last lines of stdout of task t:\n  so it goes\n",
     ] {
-        assert!(told.contains(part), "{part:?} is missing in {told}");
+        assert!(message.contains(part), "{part:?} is missing in {message}");
     }
     let failed = newest(&cluster);
     let id = failed["ID"].as_str().expect("an id");
     assert_eq!(failed["Status"], "failed", "{failed}");
-    let (_, told) = cluster.refused(&["deployment", "unblock", id]);
-    assert!(told.contains("failed"), "{told}");
-    let shown = cluster.said(&["deployment", "status", id]);
+    let (_, message) = cluster.refused(&["deployment", "unblock", id]);
+    assert!(message.contains("failed"), "{message}");
+    let shown = cluster.stdout_of(&["deployment", "status", id]);
     assert!(shown.contains(&alloc) && shown.contains("listens nowhere"), "{shown}");
 
     // It ends again and again: its last event says how.
-    let told = run("echo no configuration >&2; exit 7");
+    let message = run("echo no configuration >&2; exit 7");
     for part in ["of group g is unhealthy: task t: Terminated: exit code 7", "no configuration"] {
-        assert!(told.contains(part), "{part:?} is missing in {told}");
+        assert!(message.contains(part), "{part:?} is missing in {message}");
     }
 
     // A check has it restarted for the last time: what ended it is that check, and not its exit.
@@ -103,8 +103,8 @@ async fn what_is_not_healthy_in_time_is_named_with_its_last_event_and_its_last_w
             "timeout  = \"1s\"\n        check_restart {\n          limit = 1\n        }",
         )
         .replace("\"1500ms\"", "\"60s\"");
-    let (_, told) = cluster.refused(&["job", "run", &cluster.job_file(&restarts)]);
+    let (_, message) = cluster.refused(&["job", "run", &cluster.job_file(&restarts)]);
     let cause = "task t: Restart Signaled: healthcheck: check \"answers\" unhealthy; Not Restarting: ";
-    assert!(told.contains(cause), "{cause:?} is missing in {told}");
-    cluster.said(&["job", "stop", "-yes", "-purge", "web"]);
+    assert!(message.contains(cause), "{cause:?} is missing in {message}");
+    cluster.stdout_of(&["job", "stop", "-yes", "-purge", "web"]);
 }

@@ -1,4 +1,4 @@
-//! An agent is replaced by another copy of the program while its tasks run, in order and by force: they notice nothing.
+//! An agent is replaced by another copy of the program while its tasks run, gracefully and by force: tasks do not notice.
 
 mod e2e;
 
@@ -58,30 +58,30 @@ impl Counting {
         assert_eq!(dev.allocs(job, 1, "running").await, std::slice::from_ref(alloc));
         let wanted = *next + 5;
         let numbers = eventually("it prints on", async || {
-            let said = dev.berth(&["alloc", "logs", alloc]).stdout;
+            let text = dev.berth(&["alloc", "logs", alloc]).stdout;
             let numbers: Vec<u64> =
-                String::from_utf8_lossy(&said).lines().map(|line| line.parse().expect("a number")).collect();
+                String::from_utf8_lossy(&text).lines().map(|line| line.parse().expect("a number")).collect();
             (numbers.len() as u64 >= wanted).then_some(numbers)
         })
         .await;
         *next = numbers.len() as u64;
         assert_eq!(numbers, (1..=*next).collect::<Vec<_>>(), "{job}");
-        let said = dev.said(&["alloc", "exec", alloc, "/bin/sh", "-c", "echo $NOMAD_JOB_ID"]);
-        assert_eq!(said.trim_end(), *job);
+        let text = dev.stdout_of(&["alloc", "exec", alloc, "/bin/sh", "-c", "echo $NOMAD_JOB_ID"]);
+        assert_eq!(text.trim_end(), *job);
         let state = state(dev, alloc).await;
         assert_eq!((&state["State"], &state["Restarts"]), (&json!("running"), &json!(0)), "{state}");
     }
 
     async fn ends(&self, dev: &Dev) {
         let Self { job, alloc, .. } = self;
-        dev.said(&["job", "stop", "-yes", job]);
+        dev.stdout_of(&["job", "stop", "-yes", job]);
         let state = eventually("it has ended", async || {
             let state = state(dev, alloc).await;
             (state["State"] == "dead").then_some(state)
         })
         .await;
         assert_eq!(ends(&state), [3], "{job}: {state}");
-        assert!(dev.said(&["alloc", "logs", alloc]).ends_with("bye\n"), "{job}");
+        assert!(dev.stdout_of(&["alloc", "logs", alloc]).ends_with("bye\n"), "{job}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! Variables and their keyring on real servers: secrets that are planted are found nowhere, writers that race win one by one,
-//! servers that join, die and lose their keys, and snapshots that come to another cluster.
+//! Variables and their keyring on real servers: planted secrets are found nowhere, of racing writers one wins, servers join, die and
+//! lose their keys, and snapshots move to another cluster.
 
 mod e2e;
 
@@ -71,12 +71,12 @@ async fn secrets_that_are_planted_are_found_nowhere() {
         let path = format!("app/{number}");
         put(&server.client, &path, &canary(number)).await.expect("it is written");
         let secret = format!("value={}", canary(number));
-        let told = server
+        let message = server
             .berth(&["var", "put", &format!("app/by-command/{number}"), &secret])
             .output()
             .expect("it runs");
-        assert!(told.status.success());
-        assert_without_canaries(&[told.stdout, told.stderr].concat(), "what `var put` tells");
+        assert!(message.status.success());
+        assert_without_canaries(&[message.stdout, message.stderr].concat(), "what `var put` tells");
     }
     let refused = server
         .berth(&["var", "put", "-check-index", "1", "app/1", &format!("value={}", canary(1))])
@@ -84,7 +84,7 @@ async fn secrets_that_are_planted_are_found_nowhere() {
         .expect("it runs");
     assert!(!refused.status.success());
     assert_without_canaries(&[refused.stdout, refused.stderr].concat(), "what a conflict tells");
-    server.said(&["operator", "root", "keyring", "rotate", "-full"]);
+    server.stdout_of(&["operator", "root", "keyring", "rotate", "-full"]);
     eventually("all are encrypted again", async || {
         let keys = keys(&server.client).await?;
         keys.iter().all(|key| key.state != "rekeying").then_some(())
@@ -92,34 +92,34 @@ async fn secrets_that_are_planted_are_found_nowhere() {
     .await;
     let file = servers.file("state.snap", "");
     fs::remove_file(&file).expect("it is there");
-    server.said(&["operator", "snapshot", "save", &file]);
+    server.stdout_of(&["operator", "snapshot", "save", &file]);
     assert_without_canaries(&fs::read(&file).expect("it is there"), "a snapshot");
-    let listed = server.said(&["var", "list", "-o", "json"]);
+    let listed = server.stdout_of(&["var", "list", "-o", "json"]);
     assert!(listed.contains("app/by-command/19"));
     assert_without_canaries(listed.as_bytes(), "a list");
     for path in
         ["/v1/vars", "/v1/metrics", "/v1/agent/self", "/v1/agent/members", "/v1/operator/keyring/keys"]
     {
-        let told: Value = server.client.get(&Target::new(path)).await.expect("it answers").value;
-        assert_without_canaries(told.to_string().as_bytes(), path);
+        let message: Value = server.client.get(&Target::new(path)).await.expect("it answers").value;
+        assert_without_canaries(message.to_string().as_bytes(), path);
     }
     let mut events = server
         .client
         .bytes(&Target::new("/v1/event/stream").param("topic", "Variable").param("index", 1))
         .await
         .expect("it begins");
-    let mut told = Vec::new();
-    while !told.windows(9).any(|part| part == b"app/19\",\"") {
+    let mut message = Vec::new();
+    while !message.windows(9).any(|part| part == b"app/19\",\"") {
         let piece = tokio::time::timeout(Duration::from_secs(30), events.next()).await.expect("it comes");
         let Some(piece) = piece.expect("it goes on") else { break };
-        told.extend_from_slice(&piece);
-        if String::from_utf8_lossy(&told).contains("by-command/19") {
+        message.extend_from_slice(&piece);
+        if String::from_utf8_lossy(&message).contains("by-command/19") {
             break;
         }
     }
-    assert!(String::from_utf8_lossy(&told).contains("VariableUpserted"));
-    assert_without_canaries(&told, "the event stream");
-    assert_without_canaries(servers.told(1).as_bytes(), "the server's log");
+    assert!(String::from_utf8_lossy(&message).contains("VariableUpserted"));
+    assert_without_canaries(&message, "the event stream");
+    assert_without_canaries(servers.log(1).as_bytes(), "the server's log");
     let kept = files(&servers.data(1));
     assert!(kept.len() > 2, "{kept:?}");
     for file in kept {
@@ -139,27 +139,30 @@ async fn a_variable_is_written_read_and_deleted_by_commands() {
     let servers = Servers::start(1).await;
     let server = &servers.all[&1];
     until_keyed(&server.client).await;
-    server.said(&["var", "put", "app/db", "user=web", "password=one"]);
-    assert_eq!(server.said(&["var", "get", "app/db", "-item", "password"]), "one\n");
-    let spec = servers.file("spec.json", &server.said(&["var", "get", "-out", "json", "app/db"]));
-    let hcl = servers.file("spec.hcl", &server.said(&["var", "get", "-out", "hcl", "app/db"]));
-    server.said(&["var", "put", &format!("@{spec}"), "password=two"]);
+    server.stdout_of(&["var", "put", "app/db", "user=web", "password=one"]);
+    assert_eq!(server.stdout_of(&["var", "get", "app/db", "-item", "password"]), "one\n");
+    let spec = servers.file("spec.json", &server.stdout_of(&["var", "get", "-out", "json", "app/db"]));
+    let hcl = servers.file("spec.hcl", &server.stdout_of(&["var", "get", "-out", "hcl", "app/db"]));
+    server.stdout_of(&["var", "put", &format!("@{spec}"), "password=two"]);
     let late =
         server.berth(&["var", "put", &format!("@{spec}"), "password=three"]).output().expect("it runs");
-    let told = String::from_utf8_lossy(&late.stderr).into_owned();
-    assert!(!late.status.success() && told.contains("was last written at index"), "{told}");
-    server.said(&["var", "put", "-force", &format!("@{spec}"), "password=three"]);
-    assert_eq!(server.said(&["var", "put", "-out", "json", &format!("@{hcl}")]).matches("one").count(), 1);
+    let message = String::from_utf8_lossy(&late.stderr).into_owned();
+    assert!(!late.status.success() && message.contains("was last written at index"), "{message}");
+    server.stdout_of(&["var", "put", "-force", &format!("@{spec}"), "password=three"]);
+    assert_eq!(
+        server.stdout_of(&["var", "put", "-out", "json", &format!("@{hcl}")]).matches("one").count(),
+        1
+    );
     let value = servers.file("value", "from a file");
-    server.said(&["var", "put", "app/db", &format!("password=@{value}")]);
-    assert_eq!(server.said(&["var", "get", "app/db", "-item", "password"]), "from a file\n");
+    server.stdout_of(&["var", "put", "app/db", &format!("password=@{value}")]);
+    assert_eq!(server.stdout_of(&["var", "get", "app/db", "-item", "password"]), "from a file\n");
     let none = server.berth(&["var", "get", "app/db", "-item", "user"]).output().expect("it runs");
     assert!(!none.status.success(), "a write takes the place of all items");
-    server.said(&["var", "purge", "app/db"]);
+    server.stdout_of(&["var", "purge", "app/db"]);
     assert!(!server.berth(&["var", "get", "app/db"]).output().expect("it runs").status.success());
     let first = &keys(&server.client).await.expect("it answers")[0].key_id.clone();
-    server.said(&["operator", "root", "keyring", "rotate"]);
-    server.said(&["operator", "root", "keyring", "remove", "-yes", first]);
+    server.stdout_of(&["operator", "root", "keyring", "rotate"]);
+    server.stdout_of(&["operator", "root", "keyring", "remove", "-yes", first]);
     assert_eq!(keys(&server.client).await.map(|keys| keys.len()), Some(1));
 }
 
@@ -189,7 +192,7 @@ async fn of_writers_at_several_servers_exactly_one_wins_each_index() {
     put(&servers.all[&1].client, "counter", "0").await.expect("it is written");
     let writers: Vec<_> =
         servers.all.values().map(|server| tokio::spawn(count(server.client.clone(), 20))).collect();
-    let rotated = servers.all[&2].said(&["operator", "root", "keyring", "rotate", "-full"]);
+    let rotated = servers.all[&2].stdout_of(&["operator", "root", "keyring", "rotate", "-full"]);
     assert!(!rotated.is_empty());
     let mut all = Vec::new();
     for writer in writers {
@@ -212,7 +215,7 @@ async fn servers_that_join_die_and_lose_their_keys_read_all_variables() {
     // The leader dies while variables are encrypted again, and while others are written.
     let leader = servers.leader(&[1, 2, 3]).await;
     let others = servers.followers(&[1, 2, 3]).await;
-    servers.all[&leader].said(&["operator", "root", "keyring", "rotate", "-full"]);
+    servers.all[&leader].stdout_of(&["operator", "root", "keyring", "rotate", "-full"]);
     servers.kill(leader);
     let left = &servers.all[&others[0]].client.clone();
     eventually("another leader goes on", async || {
@@ -247,12 +250,12 @@ async fn a_snapshot_in_another_cluster_is_read_once_its_key_is_there() {
     put(&old.client, "a", "the secret").await.expect("it is written");
     let file = servers.file("state.snap", "");
     fs::remove_file(&file).expect("it is there");
-    old.said(&["operator", "snapshot", "save", &file]);
+    old.stdout_of(&["operator", "snapshot", "save", &file]);
 
     let others = Servers::start(1).await;
     let new = &others.all[&1];
     until_keyed(&new.client).await;
-    new.said(&["operator", "snapshot", "restore", "-yes", &file]);
+    new.stdout_of(&["operator", "snapshot", "restore", "-yes", &file]);
     let listed: Vec<VariableMetadata> = new.client.get(&Target::new("/v1/vars")).await.expect("a list").value;
     assert_eq!(listed.len(), 1);
     let refused = new.client.get::<Variable>(&var("a")).await.expect_err("nobody has the key");
@@ -266,7 +269,7 @@ async fn a_snapshot_in_another_cluster_is_read_once_its_key_is_there() {
     let dir = others.data(1).join("keyring");
     fs::write(dir.join("wrong.key"), "ab".repeat(32)).expect("it is written");
     // A new root key lets others be written meanwhile.
-    new.said(&["operator", "root", "keyring", "rotate"]);
+    new.stdout_of(&["operator", "root", "keyring", "rotate"]);
     put(&new.client, "b", "another").await.expect("it is written");
     assert_eq!(value(&new.client, "b").await.as_deref(), Some("another"));
     assert_eq!(value(&new.client, "a").await, None);
@@ -276,7 +279,7 @@ async fn a_snapshot_in_another_cluster_is_read_once_its_key_is_there() {
         value(&new.client, "a").await.filter(|value| value == "the secret")
     })
     .await;
-    new.said(&["operator", "root", "keyring", "rotate", "-full"]);
+    new.stdout_of(&["operator", "root", "keyring", "rotate", "-full"]);
     eventually("nothing is left of the old key", async || {
         let keys = keys(&new.client).await?;
         (keys[0].variables == 0 && keys[0].state == "inactive").then_some(())
@@ -389,7 +392,7 @@ async fn the_key_encryption_key_is_replaced_everywhere_though_servers_die_betwee
     for file in [&before, &after] {
         fs::remove_file(file).expect("it is there");
     }
-    servers.all[&1].said(&["operator", "snapshot", "save", &before]);
+    servers.all[&1].stdout_of(&["operator", "snapshot", "save", &before]);
     let first = wrapped_by(&servers.all[&1].client).await.expect("one key opens all");
     let copy = servers.file("copy.key", "");
     fs::copy(servers.data(1).join("keyring").join(format!("{first}.key")), &copy).expect("it is there");
@@ -422,7 +425,7 @@ async fn the_key_encryption_key_is_replaced_everywhere_though_servers_die_betwee
     // One is away meanwhile, and catches up.
     let second = wrapped_by(&servers.all[&1].client).await.expect("one key opens all");
     servers.kill(3);
-    servers.all[&1].said(&["operator", "root", "keyring", "rewrap", "-yes"]);
+    servers.all[&1].stdout_of(&["operator", "root", "keyring", "rewrap", "-yes"]);
     servers.run(3, &[]);
     servers.until_all_vote().await;
     all_are_read(&servers).await;
@@ -441,19 +444,19 @@ async fn the_key_encryption_key_is_replaced_everywhere_though_servers_die_betwee
         keys.iter().all(|key| key.state == "active" || key.variables == 0).then_some(())
     })
     .await;
-    servers.all[&1].said(&["operator", "snapshot", "save", &after]);
+    servers.all[&1].stdout_of(&["operator", "snapshot", "save", &after]);
 
     // Whoever has the old key reads what was taken before, and nothing that was taken since.
     let others = Servers::start(1).await;
     let thief = &others.all[&1];
     until_keyed(&thief.client).await;
-    thief.said(&["operator", "snapshot", "restore", "-yes", &before]);
+    thief.stdout_of(&["operator", "snapshot", "restore", "-yes", &before]);
     fs::copy(&copy, others.data(1).join("keyring").join("stolen.key")).expect("it is copied");
     eventually("the old copy is read with it", async || {
         value(&thief.client, "v/0").await.filter(|value| value == "value 0")
     })
     .await;
-    thief.said(&["operator", "snapshot", "restore", "-yes", &after]);
+    thief.stdout_of(&["operator", "snapshot", "restore", "-yes", &after]);
     let refused = thief.client.get::<Variable>(&var("v/0")).await.expect_err("it opens nothing");
     assert_eq!(refused.status(), Some(503), "{refused}");
     let keys = keys(&thief.client).await.expect("a list");

@@ -1,4 +1,4 @@
-//! Versions of a job with a real agent: named, compared, gone back to, stopped and started again, and restarted in batches.
+//! Versions of a job with a real agent: tagged, compared, reverted to, stopped and started again, and restarted in batches.
 
 mod e2e;
 
@@ -35,8 +35,8 @@ fn web(says: &str) -> String {
 }
 
 fn versions(cluster: &Cluster) -> Vec<Value> {
-    let told = cluster.said(&["job", "history", "-o", "json", "web"]);
-    serde_json::from_str::<Value>(&told).expect("JSON").as_array().expect("versions").clone()
+    let message = cluster.stdout_of(&["job", "history", "-o", "json", "web"]);
+    serde_json::from_str::<Value>(&message).expect("JSON").as_array().expect("versions").clone()
 }
 
 /// How often the tasks of each running allocation have started, by the allocation's name.
@@ -59,46 +59,50 @@ async fn starts(cluster: &Cluster) -> Vec<(String, usize)> {
 async fn a_version_with_a_tag_is_kept_compared_with_and_gone_back_to() {
     let cluster = Cluster::dev(&[]);
     let (one, two) = (web("one"), web("two"));
-    cluster.said(&["job", "run", &cluster.job_file(&one)]);
+    cluster.stdout_of(&["job", "run", &cluster.job_file(&one)]);
     let stable = &versions(&cluster)[0]["Stable"];
     assert_eq!(*stable, true, "its deployment was successful");
-    cluster.said(&["job", "tag", "apply", "-name", "first", "-description", "it began with it", "web"]);
-    cluster.said(&["job", "run", &cluster.job_file(&two)]);
-    let history = cluster.said(&["job", "history", "web"]);
+    cluster.stdout_of(&["job", "tag", "apply", "-name", "first", "-description", "it began with it", "web"]);
+    cluster.stdout_of(&["job", "run", &cluster.job_file(&two)]);
+    let history = cluster.stdout_of(&["job", "history", "web"]);
     assert!(history.contains("first") && history.contains("yes"), "{history}");
-    let diff = cluster.said(&["job", "history", "-diff-tag", "first", "-version", "1", "web"]);
+    let diff = cluster.stdout_of(&["job", "history", "-diff-tag", "first", "-version", "1", "web"]);
     assert!(diff.contains("echo one") && diff.contains("echo two"), "{diff}");
     let twice = cluster.berth(&["job", "tag", "apply", "-name", "first", "web"]);
     assert_eq!(twice.status.code(), Some(6), "{twice:?}");
 
     let unknown = cluster.berth(&["job", "revert", "web", "last"]);
     assert_eq!(unknown.status.code(), Some(3), "{unknown:?}");
-    assert_eq!(cluster.said(&["job", "inspect", "-hcl", "web"]), two, "what it was made of, to the letter");
-    assert_eq!(cluster.said(&["job", "inspect", "-hcl", "-version", "0", "web"]), one);
-    cluster.said(&["job", "revert", "web", "first"]);
     assert_eq!(
-        cluster.said(&["job", "inspect", "-hcl", "web"]),
+        cluster.stdout_of(&["job", "inspect", "-hcl", "web"]),
+        two,
+        "what it was made of, to the letter"
+    );
+    assert_eq!(cluster.stdout_of(&["job", "inspect", "-hcl", "-version", "0", "web"]), one);
+    cluster.stdout_of(&["job", "revert", "web", "first"]);
+    assert_eq!(
+        cluster.stdout_of(&["job", "inspect", "-hcl", "web"]),
         one,
         "what is gone back to was written down, too"
     );
     let back = &versions(&cluster)[0];
     assert_eq!(back["Version"], 2);
     assert!(back["TaskGroups"].to_string().contains("echo one"), "{back}");
-    cluster.said(&["job", "tag", "unset", "-name", "first", "web"]);
+    cluster.stdout_of(&["job", "tag", "unset", "-name", "first", "web"]);
     assert!(versions(&cluster).iter().all(|version| version["VersionTag"].is_null()));
 
     let running = cluster.berth(&["job", "start", "web"]);
-    let told = String::from_utf8_lossy(&running.stderr).into_owned();
-    assert!(!running.status.success() && told.contains("is not stopped"), "{told}");
-    cluster.said(&["job", "stop", "-yes", "web"]);
+    let message = String::from_utf8_lossy(&running.stderr).into_owned();
+    assert!(!running.status.success() && message.contains("is not stopped"), "{message}");
+    cluster.stdout_of(&["job", "stop", "-yes", "web"]);
     assert_eq!(cluster.running("default", "web").await, 0);
     let refused = cluster.berth(&["job", "restart", "-yes", "web"]);
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && told.contains("berth job start web"), "{told}");
-    cluster.said(&["job", "start", "web"]);
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && message.contains("berth job start web"), "{message}");
+    cluster.stdout_of(&["job", "start", "web"]);
     assert_eq!(cluster.running("default", "web").await, 3);
     assert!(versions(&cluster)[0]["TaskGroups"].to_string().contains("echo one"));
-    cluster.said(&["job", "stop", "-yes", "web"]);
+    cluster.stdout_of(&["job", "stop", "-yes", "web"]);
 }
 
 #[tokio::test]
@@ -126,19 +130,19 @@ job "var" {
 #[tokio::test]
 async fn a_job_restarts_in_batches_and_an_interrupt_leaves_the_rest_alone() {
     let cluster = Cluster::dev(&[]);
-    cluster.said(&["job", "run", &cluster.job_file(&web("one"))]);
+    cluster.stdout_of(&["job", "run", &cluster.job_file(&web("one"))]);
     let before = starts(&cluster).await;
     assert_eq!(before.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [1, 1, 1]);
     let restarted = cluster.berth(&["job", "restart", "-yes", "-batch-size", "50%", "web"]);
-    let told = String::from_utf8_lossy(&restarted.stderr).into_owned();
-    assert!(restarted.status.success(), "{told}");
-    for said in
+    let message = String::from_utf8_lossy(&restarted.stderr).into_owned();
+    assert!(restarted.status.success(), "{message}");
+    for text in
         ["batch 1 of 2: 2 allocations", "batch 2 of 2: 1 allocation", "3 allocations of job web restarted"]
     {
-        assert!(told.contains(said), "{said:?} is missing in {told}");
+        assert!(message.contains(text), "{text:?} is missing in {message}");
     }
     let after = starts(&cluster).await;
-    assert_eq!(after.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [2, 2, 2], "{told}");
+    assert_eq!(after.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [2, 2, 2], "{message}");
 
     let mut restart = berth(&["job", "restart", "-yes", "-batch-wait", "10m", "web"]);
     let restart =
@@ -151,9 +155,9 @@ async fn a_job_restarts_in_batches_and_an_interrupt_leaves_the_rest_alone() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     kill_process(Pid::from_child(&restart), Signal::INT).expect("it is interrupted");
     let ended = restart.wait_with_output().expect("it ends");
-    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert_eq!(ended.status.code(), Some(1), "{told}");
-    assert!(told.contains("interrupted") && told.contains("2 left as they were"), "{told}");
+    let message = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(1), "{message}");
+    assert!(message.contains("interrupted") && message.contains("2 left as they were"), "{message}");
     one_more().await.expect("the rest is as it was");
 
     let ids = |allocs: Vec<Value>| -> Vec<String> {
@@ -161,7 +165,7 @@ async fn a_job_restarts_in_batches_and_an_interrupt_leaves_the_rest_alone() {
         runs.map(|alloc| alloc["ID"].to_string()).collect()
     };
     let old = ids(cluster.allocs("default", "web").await);
-    cluster.said(&["job", "restart", "-yes", "-reschedule", "-batch-size", "3", "web"]);
+    cluster.stdout_of(&["job", "restart", "-yes", "-reschedule", "-batch-size", "3", "web"]);
     let new = ids(cluster.allocs("default", "web").await);
     assert_eq!(new.len(), 3);
     assert!(new.iter().all(|id| !old.contains(id)), "{old:?} {new:?}");
@@ -169,7 +173,7 @@ async fn a_job_restarts_in_batches_and_an_interrupt_leaves_the_rest_alone() {
         let refused = cluster.berth(&[&["job", "restart", "-yes"], wrong, &["web"]].concat());
         assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     }
-    cluster.said(&["job", "stop", "-yes", "web"]);
+    cluster.stdout_of(&["job", "stop", "-yes", "web"]);
 }
 
 /// A batch job that prints this.
@@ -194,8 +198,8 @@ fn sum(says: &str) -> String {
 #[tokio::test]
 async fn a_batch_job_is_followed_to_its_end_whatever_changes_it() {
     let cluster = Cluster::dev(&[]);
-    cluster.said(&["job", "run", &cluster.job_file(&sum("one"))]);
-    cluster.said(&["job", "run", &cluster.job_file(&sum("two"))]);
+    cluster.stdout_of(&["job", "run", &cluster.job_file(&sum("one"))]);
+    cluster.stdout_of(&["job", "run", &cluster.job_file(&sum("two"))]);
     let changes: [&[&str]; 5] = [
         &["job", "scale", "sum", "2"],
         &["job", "revert", "sum", "0"],
@@ -206,8 +210,8 @@ async fn a_batch_job_is_followed_to_its_end_whatever_changes_it() {
     ];
     for change in changes {
         let done = cluster.berth(change);
-        let told = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(done.status.success() && told.contains("job sum is complete"), "{change:?}: {told}");
+        let message = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success() && message.contains("job sum is complete"), "{change:?}: {message}");
     }
 }
 
@@ -227,12 +231,15 @@ async fn a_batch_job_that_is_rescheduled_without_end_is_followed_until_three_mor
     }"#;
     let file = sum("no; exit 9").replacen("type = \"batch\"\n  group \"g\" {", endless, 1);
     let run = cluster.berth(&["job", "run", &cluster.job_file(&file)]);
-    let told = String::from_utf8_lossy(&run.stderr).into_owned();
-    assert_eq!(run.status.code(), Some(1), "{told}");
-    assert!(told.contains("fail again and again: sum.g[0]") && told.contains("Exit Code: 9"), "{told}");
-    assert!(told.contains("berth job stop sum"), "{told}");
+    let message = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert_eq!(run.status.code(), Some(1), "{message}");
+    assert!(
+        message.contains("fail again and again: sum.g[0]") && message.contains("Exit Code: 9"),
+        "{message}"
+    );
+    assert!(message.contains("berth job stop sum"), "{message}");
     let allocs = cluster.allocs("default", "sum").await;
     let failed = allocs.iter().filter(|alloc| alloc["ClientStatus"] == "failed").count();
     assert!(failed >= 4, "the first and three in its place: {allocs:?}");
-    cluster.said(&["job", "stop", "-yes", "sum"]);
+    cluster.stdout_of(&["job", "stop", "-yes", "sum"]);
 }

@@ -1,4 +1,4 @@
-//! Packing a recorded cluster: what the scheduler leaves idle, against what was published of the best policy.
+//! Packing a recorded cluster: how many GPUs the scheduler leaves idle, compared with the best published policy.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The recorded traces, where they are at hand, and how close the made-up ones come to them.
+//! The recorded traces, where they are installed, and how close the generated ones are to them.
 
 use std::{collections::BTreeMap, path::PathBuf};
 

@@ -1,5 +1,5 @@
-//! What an allocation takes of the disk by files that have no name any more: they stay as long as a process has them open or
-//! mapped. Nothing is opened for that; the kernel reports what lies behind its links to open files.
+//! The disk space of deleted files that processes of an allocation still have open or mapped. None of them is opened for that: the
+//! links in `/proc/PID/fd` and `/proc/PID/map_files` are read.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -36,7 +36,7 @@ pub(crate) struct Holder {
     pub(crate) began_s: Option<i64>,
 }
 
-/// Bytes that these hold on the disk `device`, each file once. Takes its time.
+/// Bytes that these hold on the disk `device`, each file once. Blocks.
 pub(crate) fn held_bytes(holders: &[Holder], device: u64) -> u64 {
     let (mut bytes, mut seen) = (0_u64, HashSet::new());
     let links = holders.iter().flat_map(|holder| {

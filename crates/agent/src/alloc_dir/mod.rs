@@ -1,5 +1,5 @@
-//! The directory of an allocation: what tasks share, made before any of them starts, what is a task's own, and what is there
-//! before that one starts.
+//! The directories of an allocation: those that its tasks share are made before the first of them starts, a task's own before that
+//! task starts.
 
 pub(crate) mod deleted;
 mod payload;
@@ -28,12 +28,12 @@ pub(crate) struct Sharers {
 }
 
 impl Sharers {
-    /// Of the allocation's root and the directory of its tasks: private to the agent's user if that can be.
+    /// The mode of the allocation's root and of the directory of its tasks: private to the agent's user where possible.
     fn mode(self) -> u32 {
         if self.host_users { 0o711 } else { 0o700 }
     }
 
-    /// Of the directory that they share.
+    /// The mode of the directory that the tasks share.
     fn shared_mode(self) -> u32 {
         match (self.containers, self.host_users) {
             // The host's users come here, too: what one has made no other removes.

@@ -1,4 +1,4 @@
-//! What a dispatch carries, as a file of a task.
+//! The payload of a dispatched job, written to a file of a task (`dispatch_payload`).
 
 use std::fs::File;
 use std::io::Write;

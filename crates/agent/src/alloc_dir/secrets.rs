@@ -1,4 +1,5 @@
-//! Secrets of tasks of the host, and of containers that the agent gives any: in memory, where the agent may mount, and gone with their allocation.
+//! Directories that hold secrets: those of tasks, and those of keepers whose containers are given any. Each is a tmpfs where the agent
+//! may mount one, and is removed with its allocation.
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;

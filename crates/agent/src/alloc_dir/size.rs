@@ -1,5 +1,5 @@
-//! What the files of an allocation take of the disk. Its tasks may change them while they are counted, and put whatever
-//! they like there: nothing is followed, and nothing that is mounted is looked into.
+//! The disk space of an allocation's files. Its tasks may change them while they are counted, and put anything there: no symlink is
+//! followed, and nothing that is mounted is counted.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -35,7 +35,7 @@ impl Size {
         if let Self::Bytes(bytes) = self { Self::Bytes(bytes.saturating_add(more)) } else { self }
     }
 
-    /// Those that could be counted.
+    /// The bytes that could be counted.
     pub(crate) fn bytes(self) -> u64 {
         if let Self::Bytes(bytes) = self { bytes } else { 0 }
     }
@@ -70,7 +70,7 @@ impl Size {
     }
 }
 
-/// Counts what is below `root`, which only the agent's user can replace. Takes its time.
+/// Counts what is below `root`, which only the agent's user can replace. Blocks.
 pub(crate) fn measure(root: &Path) -> Result<Size> {
     measure_within(root, DEPTH_MAX, FILES_MAX)
 }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_more_is_told_how_much() {
+    fn the_reason_says_by_how_much_a_limit_is_exceeded() {
         assert_eq!(Size::Bytes(10 << 20).excess(10, 0, 0), None);
         let message = Size::Bytes((10 << 20) + 1).excess(10, 0, 0).expect("too much");
         assert!(message.contains("take 11 MiB, more than the 10 MiB"), "{message}");

@@ -1,4 +1,4 @@
-//! What an allocation takes over from its predecessor on the same node.
+//! Files that an allocation takes over from its predecessor on the same node (`sticky`): the shared `data`, and each task's `local`.
 
 use std::fs;
 use std::io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotFound};

@@ -1,4 +1,4 @@
-//! What an artifact must be, by a digest that its job names: `sha256:HEX`, or the hexadecimal digits alone.
+//! The checksum that a job gives for an artifact: `sha256:HEX` and the like, or the hexadecimal digits alone.
 
 use sha2::Digest;
 

@@ -1,5 +1,5 @@
-//! Puts an artifact where its task finds it. The task, or another one of its allocation, may have run before: no link of
-//! their making is followed, and nothing is put anywhere but below their directories.
+//! Puts an artifact where its task finds it. This task or another one of its allocation may have run before and left links: none is
+//! followed, and nothing is put outside the directories of the allocation.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! Gets an artifact's bytes into a file, no more than allowed, and checks that they are what was meant.
+//! Downloads an artifact to a file, up to the size limit, and verifies its checksum.
 
 use std::collections::BTreeMap;
 use std::path::Path;

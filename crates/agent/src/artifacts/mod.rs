@@ -1,5 +1,5 @@
-//! Artifacts: what a task has downloaded before it starts. Bytes go to a file that no task can touch, are checked there,
-//! unpacked by a process without rights if they are an archive, and only then put where the task finds them.
+//! Artifacts: what a task has downloaded before it starts. Bytes go to a file that no task can touch, are verified there,
+//! unpacked by an unprivileged process if they are an archive, and only then moved to where the task finds them.
 
 mod checksum;
 mod destination;
@@ -33,7 +33,7 @@ const FETCHES_MAX: usize = 4;
 /// How long one may take, and how large it may be, where nobody says.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30 * 60);
 const BYTES_MAX_DEFAULT: u64 = 8 << 30;
-/// Of a task's keeper: names what has been put in its place.
+/// The file in a task's keeper directory that lists the artifacts that are in place.
 const DONE_FILE: &str = "artifacts";
 
 /// The directory that a destination means, and what of it lies below that.

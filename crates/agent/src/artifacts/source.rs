@@ -1,4 +1,4 @@
-//! Where an artifact comes from, and what it is: an archive that is unpacked, or a file.
+//! The source of an artifact, and whether it is an archive to unpack or a plain file.
 
 use std::path::PathBuf;
 
@@ -29,8 +29,6 @@ pub(super) struct ArtifactSource {
     /// None for a file, which comes as it is.
     pub(super) archive: Option<ArchiveFormat>,
 }
-
-/// The format of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArchiveFormat {
     /// A tar archive, gzipped or not.

@@ -1,4 +1,4 @@
-//! Which processor cores tasks run on: those that have cores of their own on these, all others on the rest.
+//! Pins tasks to processor cores: those that have cores of their own to these, all others to the rest.
 //!
 //! In either version a cgroup of a task is kept to its cores by its own file. Version 2 could keep all others by one file of a
 //! cgroup above them; in version 1 that takes no core that a cgroup below it names, and new ones are born with none, so
@@ -26,7 +26,7 @@ const MEMORY: &str = "cpuset.mems";
 /// Where this host keeps cgroups to cores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cpuset {
-    /// Of all of Berth's cgroups.
+    /// The directory of all of Berth's cgroups.
     dir: PathBuf,
     version: u8,
 }
@@ -88,15 +88,17 @@ impl Cpuset {
     ///
     /// # Errors
     /// The first that could not be written; the others are all the same.
-    fn apply(&self, given: &CoreAssignments, all: &BTreeSet<u32>) -> Result<(), Failure> {
-        let shared = left_of(all, &given.owned);
+    fn apply(&self, assignments: &CoreAssignments, all: &BTreeSet<u32>) -> Result<(), Failure> {
+        let shared = left_of(all, &assignments.owned);
         let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let names = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         let mut done = Ok(());
         for entry in names {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let Some(of) = whose(&name).filter(|(alloc, _)| given.known.contains(alloc)) else { continue };
-            done = done.and(self.keep(entry.path(), &self.cores_of(of, given, (all, &shared))));
+            let Some(of) = whose(&name).filter(|(alloc, _)| assignments.known.contains(alloc)) else {
+                continue;
+            };
+            done = done.and(self.keep(entry.path(), &self.cores_of(of, assignments, (all, &shared))));
         }
         done
     }
@@ -106,10 +108,10 @@ impl Cpuset {
     fn cores_of(
         &self,
         (alloc, task): (AllocId, u16),
-        given: &CoreAssignments,
+        assignments: &CoreAssignments,
         (all, shared): (&BTreeSet<u32>, &BTreeSet<u32>),
     ) -> String {
-        let own = given.owned.get(&alloc).and_then(|tasks| tasks.get(&task));
+        let own = assignments.owned.get(&alloc).and_then(|tasks| tasks.get(&task));
         let inherits = own.is_none() && shared == all && self.version == 2;
         if inherits { String::new() } else { format(own.unwrap_or(shared)) }
     }
@@ -185,7 +187,7 @@ pub(crate) type AllocCores = BTreeMap<AllocId, BTreeMap<u16, BTreeSet<u32>>>;
 pub(crate) struct Cores {
     /// Why tasks are not kept off, where that cannot be.
     cpuset: Result<Cpuset, String>,
-    given: Mutex<CoreAssignments>,
+    assignments: Mutex<CoreAssignments>,
 }
 
 /// The cores of each allocation.
@@ -206,20 +208,20 @@ impl Cores {
     }
 
     fn with(cpuset: Result<Cpuset, String>) -> Self {
-        Self { cpuset, given: Mutex::default() }
+        Self { cpuset, assignments: Mutex::default() }
     }
 
-    fn given(&self) -> MutexGuard<'_, CoreAssignments> {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    fn assignments(&self) -> MutexGuard<'_, CoreAssignments> {
+        self.assignments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tasks of an allocation have these cores from now on, and no other task runs there. Takes its time.
+    /// The tasks of an allocation have these cores from now on, and no other task runs there. Blocks.
     ///
     /// # Errors
     /// When a task that runs there cannot be kept off; where the host keeps nobody to cores, that is only logged.
     pub(crate) fn reserve(&self, alloc: AllocId, tasks: BTreeMap<u16, BTreeSet<u32>>) -> Result<(), Failure> {
-        let mut given = self.given();
-        given.known.insert(alloc);
+        let mut assignments = self.assignments();
+        assignments.known.insert(alloc);
         if tasks.is_empty() {
             return Ok(());
         }
@@ -227,31 +229,32 @@ impl Cores {
             tracing::warn!(%alloc, why, "its tasks run on cores of their own, but others are not kept off them");
             return Ok(());
         }
-        given.owned.insert(alloc, tasks);
-        self.apply(&mut given)
+        assignments.owned.insert(alloc, tasks);
+        self.apply(&mut assignments)
     }
 
-    /// An allocation has ended: its cores are everybody's. Takes its time.
+    /// An allocation has ended: its cores are everybody's. Blocks.
     ///
     /// # Errors
     /// When a task cannot be given them back; it is tried again when this is called again.
     pub(crate) fn release(&self, alloc: AllocId) -> Result<(), Failure> {
-        let mut given = self.given();
-        given.known.remove(&alloc);
-        let had_cores = given.owned.remove(&alloc).is_some();
-        if had_cores || given.is_stale { self.apply(&mut given) } else { Ok(()) }
+        let mut assignments = self.assignments();
+        assignments.known.remove(&alloc);
+        let had_cores = assignments.owned.remove(&alloc).is_some();
+        if had_cores || assignments.is_stale { self.apply(&mut assignments) } else { Ok(()) }
     }
 
-    /// Takes up the allocations that were there before; whoever was kept off others that have ended since is not any more.
-    /// Takes its time.
+    /// Takes up the allocations of an earlier run of the agent. Tasks that were kept off the cores of allocations that have ended
+    /// since may use them again.
+    /// Blocks.
     ///
     /// # Errors
     /// When that cannot be.
     pub(crate) fn restore(&self, living: AllocCores) -> Result<(), Failure> {
-        let mut given = self.given();
-        given.known = living.keys().copied().collect();
-        given.owned = living.into_iter().filter(|(_, tasks)| !tasks.is_empty()).collect();
-        self.apply(&mut given)
+        let mut assignments = self.assignments();
+        assignments.known = living.keys().copied().collect();
+        assignments.owned = living.into_iter().filter(|(_, tasks)| !tasks.is_empty()).collect();
+        self.apply(&mut assignments)
     }
 
     /// Keeps one task off, as that start of it is called: it may have been started while others were given theirs. Takes its
@@ -260,33 +263,33 @@ impl Cores {
     /// # Errors
     /// When that cannot be.
     pub(crate) fn renew(&self, name: &str) -> Result<(), Failure> {
-        let given = self.given();
+        let assignments = self.assignments();
         let (Ok(cpuset), Some(of)) = (&self.cpuset, whose(name)) else { return Ok(()) };
         let all = cpuset.all()?;
-        let shared = left_of(&all, &given.owned);
-        cpuset.keep(cpuset.dir.join(name), &cpuset.cores_of(of, &given, (&all, &shared)))
+        let shared = left_of(&all, &assignments.owned);
+        cpuset.keep(cpuset.dir.join(name), &cpuset.cores_of(of, &assignments, (&all, &shared)))
     }
 
     /// Whether any task has some, or had some once. Waits for nobody: while they are being given, some will have.
     pub(crate) fn are_reserved(&self) -> bool {
-        self.given.try_lock().map_or(true, |given| given.ever)
+        self.assignments.try_lock().map_or(true, |assignments| assignments.ever)
     }
 
     /// What tasks without cores of their own are to run on; none stand for all.
     pub(crate) fn shared(&self) -> Vec<u32> {
-        let given = self.given();
+        let assignments = self.assignments();
         let Ok(cpuset) = &self.cpuset else { return Vec::new() };
-        if given.owned.is_empty() {
+        if assignments.owned.is_empty() {
             return Vec::new();
         }
-        cpuset.all().map_or(Vec::new(), |all| left_of(&all, &given.owned).into_iter().collect())
+        cpuset.all().map_or(Vec::new(), |all| left_of(&all, &assignments.owned).into_iter().collect())
     }
 
-    fn apply(&self, given: &mut CoreAssignments) -> Result<(), Failure> {
-        given.ever |= !given.owned.is_empty();
+    fn apply(&self, assignments: &mut CoreAssignments) -> Result<(), Failure> {
+        assignments.ever |= !assignments.owned.is_empty();
         let Ok(cpuset) = &self.cpuset else { return Ok(()) };
-        let done = cpuset.all().and_then(|all| cpuset.apply(given, &all));
-        given.is_stale = done.is_err();
+        let done = cpuset.all().and_then(|all| cpuset.apply(assignments, &all));
+        assignments.is_stale = done.is_err();
         done
     }
 }

@@ -1,4 +1,4 @@
-//! One cgroup: made, joined, and emptied by force.
+//! One cgroup: creates it, moves a process into it, sets its limits, and kills all that runs in it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};

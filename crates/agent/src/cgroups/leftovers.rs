@@ -1,4 +1,4 @@
-//! Cgroups that nobody ended: their keeper was killed, or the machine's runtime left them.
+//! Removes empty cgroups that are left because their keeper was killed, or because the OCI runtime did not remove them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ const LEFTOVERS_MAX: usize = 100_000;
 /// Empty ones, by where they are, and which directories those were.
 type EmptyCgroups = BTreeMap<PathBuf, u64>;
 
-/// Removes those of Berth's in which nothing runs; nothing else touches them. Takes its time.
+/// Removes those of Berth's in which nothing runs; nothing else touches them. Blocks.
 pub(crate) async fn remove_leftovers() {
     let mounted = mountinfo::read().unwrap_or_default();
     let dirs: Vec<PathBuf> = mounts::all(&mounted).iter().map(|found| found.mount.join(DIR)).collect();

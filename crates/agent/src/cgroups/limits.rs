@@ -1,4 +1,4 @@
-//! What a task's cgroups let it have, in either version of cgroups.
+//! The resource limits of a task's cgroups, in either version of cgroups.
 //!
 //! Version 1 has a hierarchy for each controller, in which the task has a cgroup of its own; version 2 has one for all,
 //! where a controller works for those below a cgroup that says so (Documentation/admin-guide/cgroup-v2.rst of Linux).
@@ -36,7 +36,7 @@ pub(crate) struct Controllers {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Controller {
     name: &'static str,
-    /// Of all of Berth's cgroups.
+    /// The directory of all of Berth's cgroups.
     dir: PathBuf,
     version: u8,
 }

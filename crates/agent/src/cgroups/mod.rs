@@ -51,13 +51,13 @@ pub(crate) fn without_limits() -> Option<String> {
 
 fn lacks(mounted: &[mountinfo::MountEntry]) -> Option<String> {
     let cannot = "containers cannot be limited here";
-    let lacking = Controllers::find(&mounts::of_runtimes(mounted)).lacking();
-    if lacking.is_empty() {
+    let missing = Controllers::find(&mounts::of_runtimes(mounted)).lacking();
+    if missing.is_empty() {
         return None;
     }
     let lacked_by_all = Controllers::find(&mounts::all(mounted)).lacking();
     if lacked_by_all.is_empty() {
-        let names = lacking.join(", ");
+        let names = missing.join(", ");
         return Some(format!(
             "{cannot}: the cgroup controllers {names} are in version 2, which runtimes do not use beside version 1: boot the \
              node with version 2 alone (systemd.unified_cgroup_hierarchy=1) or give these controllers to version 1"

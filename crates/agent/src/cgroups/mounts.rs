@@ -13,7 +13,7 @@ pub(super) struct Hierarchy {
     pub(super) mount: PathBuf,
     /// The version of cgroups: 1 or 2.
     pub(super) version: u8,
-    /// Of version 1: what it is mounted with, its controllers among it.
+    /// In version 1 the mount options, which include its controllers.
     pub(super) options: Vec<String>,
 }
 

@@ -54,7 +54,7 @@ fn device(root: &Path, node: &str) -> Option<Device> {
     })
 }
 
-/// Of its own: what `amdgpu` reports, or `xe` for each part of the GPU, or Intel's own `i915` on the card.
+/// The GPU's own memory: as `amdgpu` reports it, or `xe` for each part of the GPU, or Intel's own `i915` on the card.
 fn memory_bytes(dir: &Path) -> Option<u64> {
     let number = |path: PathBuf| text(&path)?.parse::<u64>().ok().filter(|bytes| *bytes > 0);
     let tiles = (0..).map_while(|tile| number(dir.join(format!("tile{tile}/physical_vram_size_bytes"))));

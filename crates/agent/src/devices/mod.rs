@@ -1,4 +1,4 @@
-//! What the node has of devices: those that its operator declares, and the GPUs that the agent finds itself.
+//! The devices of the node: those that its operator declares, and the GPUs that the agent finds itself.
 
 mod drm;
 mod nvidia;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_of_one_model_are_told_together() {
+    fn devices_of_one_model_are_reported_together() {
         let specs = specs(&[device("T4", "a", &[]), device("A100", "b", &[]), device("T4", "c", &[])]);
         let found: Vec<(&str, Vec<&str>)> = specs
             .iter()

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_of_gpus() {
+    fn gpus_are_found_by_the_kernels_files() {
         let found = find(tree().path());
         let files = |device: &Device| -> Vec<String> {
             device.files.iter().map(|file| file.display().to_string()).collect()

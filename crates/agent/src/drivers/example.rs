@@ -1,4 +1,4 @@
-//! What tests give a driver of a task: nothing but its specification and where it is.
+//! For tests of drivers: the context of a task that has a specification and paths, and nothing else.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 

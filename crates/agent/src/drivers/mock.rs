@@ -55,7 +55,7 @@ pub enum MockStep<'a> {
     Noted(String),
     /// The task counts as running.
     Started,
-    /// It does not; nothing follows.
+    /// The start fails; nothing follows.
     StartFailed(StartFailure),
     /// The task writes this to its standard output.
     Output(&'a str),

@@ -182,7 +182,7 @@ pub struct WorkingDrivers {
     /// The drivers that work.
     pub drivers: Vec<Arc<dyn Driver>>,
     /// Names of the others, and of those that the operator has turned off, each with the reason.
-    pub lacking: Vec<(&'static str, String)>,
+    pub missing: Vec<(&'static str, String)>,
 }
 
 impl Drivers {
@@ -201,18 +201,18 @@ impl Drivers {
     /// Finds out which drivers work. Blocks: an OCI runtime is run for its version.
     pub fn find(&self) -> WorkingDrivers {
         let DriverSwitches { containers, exec, .. } = self.switches;
-        let mut working = WorkingDrivers { drivers: self.always.clone(), lacking: self.turned_off() };
+        let mut working = WorkingDrivers { drivers: self.always.clone(), missing: self.turned_off() };
         let runtime =
             if containers || exec { self.containers.find_runtime(&self.runtime) } else { Err(String::new()) };
         let off = |flag: &str| Err(format!("the agent was started with --{flag}=false"));
         let of_containers = if containers { runtime.clone() } else { off("containers") };
         match of_containers {
             Ok(runtime) => working.drivers.extend(self.containers.drivers(&runtime)),
-            Err(why) => working.lacking.extend(container::NAMES.map(|name| (name, why.clone()))),
+            Err(why) => working.missing.extend(container::NAMES.map(|name| (name, why.clone()))),
         }
         match if exec { runtime } else { off("exec") } {
             Ok(runtime) => working.drivers.push(self.containers.exec_driver(runtime)),
-            Err(why) => working.lacking.push((container::EXEC, why)),
+            Err(why) => working.missing.push((container::EXEC, why)),
         }
         working
     }
@@ -220,9 +220,9 @@ impl Drivers {
     /// The drivers that work everywhere, and why the others cannot be used for now; runs nothing.
     pub(crate) fn unasked(&self, why: &str) -> WorkingDrivers {
         let others = container::NAMES.into_iter().chain([container::EXEC]);
-        let lacking =
+        let missing =
             self.turned_off().into_iter().chain(others.map(|name| (name, why.to_owned()))).collect();
-        WorkingDrivers { drivers: self.always.clone(), lacking }
+        WorkingDrivers { drivers: self.always.clone(), missing }
     }
 
     /// The drivers that would work but are turned off, with the reason.

@@ -67,15 +67,15 @@ impl RawExecDriver {
 }
 
 /// What is not limited where these cgroup controllers are missing.
-fn without(lacking: &[&'static str]) -> Option<String> {
+fn without(missing: &[&'static str]) -> Option<String> {
     let limits = |name: &&str| match *name {
         "cpu" => "the share of cpu",
         "pids" => "processes",
         _ => "memory",
     };
-    let unlimited: Vec<&str> = lacking.iter().map(limits).collect();
-    (!lacking.is_empty()).then(|| {
-        let controllers = lacking.join(", ");
+    let unlimited: Vec<&str> = missing.iter().map(limits).collect();
+    (!missing.is_empty()).then(|| {
+        let controllers = missing.join(", ");
         format!("{}: this node lacks the cgroup controllers {controllers}", unlimited.join(", "))
     })
 }
@@ -90,8 +90,6 @@ fn limits(task: &TaskContext<'_>) -> CgroupLimits {
         pids: PIDS_MAX,
     }
 }
-
-/// The settings of its cgroups.
 fn cgroup_settings(cgroups: &Cgroups, task: &TaskContext<'_>) -> Result<Vec<CgroupSetting>, StartFailure> {
     let (name, cores) = (task.start_name(), task.cores());
     let limits = cgroups.controllers.settings(&name, limits(task));

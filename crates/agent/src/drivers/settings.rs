@@ -1,4 +1,4 @@
-//! Reading a driver's settings; whatever a driver does not know is refused by name.
+//! Reads a driver's settings; those that the driver does not know are refused by name.
 
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};

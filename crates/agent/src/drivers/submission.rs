@@ -1,4 +1,4 @@
-//! What is accepted when a job is submitted, nodes understand: servers know drivers by a table, and nodes by what they parse.
+//! Tests that nodes accept the drivers' settings that servers accept, and no others: servers check a table, nodes parse.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

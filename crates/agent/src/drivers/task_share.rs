@@ -1,4 +1,4 @@
-//! What a task was given of its node for itself alone.
+//! A task's share of its node as its driver needs it: MHz, cores, device files and volumes.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What a directory holds, and what a file is.
+//! Lists a directory of an allocation, and describes a file.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

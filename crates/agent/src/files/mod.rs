@@ -18,7 +18,7 @@ pub(crate) use self::read::FileReader;
 use crate::paths::{AllocPaths, is_plain_name};
 use crate::resolve::resolve;
 
-/// Of a task's directories the one that nobody is shown.
+/// The directory of a task that is never shown.
 const SECRETS: &str = "secrets";
 
 /// Why a file is not shown.
@@ -63,7 +63,7 @@ enum ResolvedPath {
 struct OpenedEntry {
     fd: OwnedFd,
     stat: Stat,
-    /// As errors name it.
+    /// The path as errors name it.
     path: PathBuf,
 }
 

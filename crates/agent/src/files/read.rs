@@ -15,7 +15,7 @@ pub(crate) struct FileReader {
     file: File,
     path: String,
     offset: u64,
-    /// Bytes that are still wanted.
+    /// How many bytes are still to be read.
     left: u64,
     /// What is written later is wanted, and what happens to the file.
     follow: bool,
@@ -27,7 +27,7 @@ pub(crate) struct FileReader {
 /// A piece of a file, or an event such as its truncation.
 #[derive(Debug, Default)]
 pub(crate) struct FilePiece {
-    /// Bytes from its beginning.
+    /// Offset in the file, in bytes.
     pub(crate) offset: u64,
     pub(crate) data: Vec<u8>,
     /// As Nomad's clients know it; empty with bytes.

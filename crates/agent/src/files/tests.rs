@@ -1,4 +1,4 @@
-//! What is shown of an allocation's files, and what is not, while its tasks do their worst.
+//! Which of an allocation's files are shown, and which are not, while its tasks put links and other things in their place.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 pub(crate) struct Digest([u8; 32]);
 
 impl Digest {
-    /// Of all of `bytes`.
+    /// The digest of `bytes`.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let mut hasher = DigestHasher::default();
         hasher.update(bytes);
@@ -48,10 +48,10 @@ impl FromStr for Digest {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let shown: String = text.chars().take(80).collect();
+        let excerpt: String = text.chars().take(80).collect();
         let hex = text
             .strip_prefix("sha256:")
-            .ok_or_else(|| format!("the digest {shown:?} is of another kind than sha256"))?;
+            .ok_or_else(|| format!("the digest {excerpt:?} is of another kind than sha256"))?;
         let digits = hex.as_bytes();
         let value = |digit: u8| match digit {
             b'0'..=b'9' => Some(digit - b'0'),
@@ -61,7 +61,7 @@ impl FromStr for Digest {
         let bytes: Option<Vec<u8>> =
             digits.chunks(2).map(|pair| Some(value(pair[0])? << 4 | value(*pair.get(1)?)?)).collect();
         let bytes = bytes.and_then(|bytes| Self::from_slice(&bytes));
-        bytes.ok_or_else(|| format!("the digest {shown:?} is not sha256: and 64 hexadecimal digits"))
+        bytes.ok_or_else(|| format!("the digest {excerpt:?} is not sha256: and 64 hexadecimal digits"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an agent is given about images, for tests that damage it.
+//! For fuzz tests: documents about images, and a layout of one image, to be damaged.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Images that go: those that no task uses, when they have not been used for long, or when the disk fills.
+//! Garbage collection of images: those that no task uses go when they have not been used for long, or when the disk fills.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const FRESH: Duration = Duration::from_secs(3_600);
 /// Which images may stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageLimits {
-    /// Of the disk that they are on: when it is fuller, the least recently used go.
+    /// How full the disk of images may be, in percent: beyond that the least recently used go.
     pub disk_percent_max: u8,
     /// Since they were last used.
     pub age_max: Duration,
@@ -28,7 +28,7 @@ impl Default for ImageLimits {
 }
 
 /// Removes what may not stay. `allocs` holds the directories of allocations, where whatever lives has links to its
-/// layers. Takes its time.
+/// layers. Blocks.
 pub(super) fn collect(store: &Store, limits: ImageLimits, allocs: &Path, now: SystemTime) {
     let in_use = store.in_use(|| mounted(allocs));
     let mut images = store.all();

@@ -1,5 +1,5 @@
-//! One layer: from a registry, a file, or wherever its bytes come from, through the process that unpacks it, into the
-//! store. Nothing of it is believed before its digest is right.
+//! One layer: its bytes come from a registry or a file, go through the process that unpacks them, and end in the store. The layer
+//! has its name there only once its digest is verified.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use crate::failure::{Failure, FailureContext, PANICKED};
 /// How far the download of an image has come.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Bytes that are here.
+    /// Bytes that were downloaded.
     pub(crate) done: AtomicU64,
     /// Bytes in all; 0 while that is not known.
     pub(crate) total: AtomicU64,
@@ -113,9 +113,9 @@ impl IncomingLayer {
         if found != digest {
             return Err(wrong(found));
         }
-        if let Some(wanted) = diff_id.filter(|wanted| *wanted != unpacked.diff_id) {
+        if let Some(expected) = diff_id.filter(|expected| *expected != unpacked.diff_id) {
             return Err(PullError::permanent(format!(
-                "the layer {digest} is not the one that the image's config names: its content is {}, and {wanted} was \
+                "the layer {digest} is not the one that the image's config names: its content is {}, and {expected} was \
                  meant",
                 unpacked.diff_id
             )));
@@ -187,9 +187,9 @@ async fn take(
 ) -> Result<(), PullError> {
     let mut pace = TransferRate::default();
     loop {
-        let asked = Instant::now();
+        let waiting_since = Instant::now();
         let Some(mut piece) = piece(&mut body).await? else { return Ok(()) };
-        pace.add(asked.elapsed(), piece.len());
+        pace.add(waiting_since.elapsed(), piece.len());
         if pace.is_too_slow() {
             return Err(PullError::temporary(format!(
                 "the registry sends less than {RATE_BYTES_PER_S_MIN} bytes a second"
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_dawdles_is_told_from_who_is_slow_to_begin() {
+    fn a_slow_download_is_distinguished_from_a_late_first_byte() {
         let mut pace = TransferRate::default();
         pace.add(Duration::from_secs(59), 1);
         assert!(!pace.is_too_slow());

@@ -38,7 +38,7 @@ pub(super) struct Saved {
     root: Arc<File>,
     /// What it is called there; not checked.
     pub(super) names: Vec<String>,
-    /// That of its manifest, or of its config where there is none.
+    /// The digest of its manifest, or of its config where there is none.
     pub(super) digest: Digest,
     pub(super) config_json: Vec<u8>,
     /// Its layers, the lowest first.
@@ -49,9 +49,9 @@ pub(super) struct Saved {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SavedLayer {
     pub(super) path: PathBuf,
-    /// That of the file, where the image says.
+    /// The digest of the file, where the image names it.
     pub(super) digest: Option<Digest>,
-    /// That of its content.
+    /// The digest of the layer without its compression.
     pub(super) diff_id: Digest,
 }
 
@@ -196,10 +196,14 @@ fn blob_path(digest: Digest) -> PathBuf {
     Path::new("blobs/sha256").join(digest.hex())
 }
 
-fn blob(root: &File, wanted: &Descriptor, bytes_max: u64) -> Result<Vec<u8>, String> {
-    let bytes = text(root, &blob_path(wanted.digest), bytes_max)?;
+fn blob(root: &File, descriptor: &Descriptor, bytes_max: u64) -> Result<Vec<u8>, String> {
+    let bytes = text(root, &blob_path(descriptor.digest), bytes_max)?;
     let found = Digest::of(&bytes);
-    if found == wanted.digest { Ok(bytes) } else { Err(format!("its blob {} is {found}", wanted.digest)) }
+    if found == descriptor.digest {
+        Ok(bytes)
+    } else {
+        Err(format!("its blob {} is {found}", descriptor.digest))
+    }
 }
 
 fn text(root: &File, path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {

@@ -56,10 +56,10 @@ impl LocalImages {
     pub(super) fn new(dirs: &[PathBuf], store: Arc<Store>, unpack_command: Vec<String>) -> Self {
         let found = dirs.iter().map(|dir| (dir, dir.canonicalize()));
         let allowed = found.filter_map(|(dir, found)| {
-            let lacking = |error: &std::io::Error| {
+            let warn = |error: &std::io::Error| {
                 tracing::warn!(path = %dir.display(), %error, "jobs can name no images in this directory here");
             };
-            found.inspect_err(lacking).ok()
+            found.inspect_err(warn).ok()
         });
         let allowed = allowed.collect();
         Self { allowed, store, unpack_command, digests: Mutex::default() }

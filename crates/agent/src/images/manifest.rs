@@ -1,4 +1,4 @@
-//! What registries say of images: manifests and lists of them, in OCI's form and Docker's.
+//! Manifests of images and lists of manifests, in OCI's format and Docker's.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::digest::Digest;
 
 /// The largest manifest that is read.
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 4 << 20;
-/// Of the document that says how an image wants to be run.
+/// The largest image config that is read.
 pub(crate) const CONFIG_BYTES_MAX: u64 = 8 << 20;
 /// An overlay of more would be refused by the kernel or by its own tools.
 const LAYERS_MAX: usize = 128;
@@ -171,7 +171,7 @@ impl Platform {
     pub(crate) fn check_runs(&self, on: &Self) -> Result<(), String> {
         let is_os = self.os.is_empty() || self.os == on.os;
         let is_architecture = match (self.architecture.as_str(), on.architecture.as_str()) {
-            // These run what is made for their 32-bit forebears.
+            // These run what is made for their 32-bit predecessors.
             ("", _) | ("386", "amd64") | ("arm", "arm64") => true,
             (_, _) => Self { os: on.os.clone(), ..self.clone() }.rank(on).is_some(),
         };
@@ -183,7 +183,7 @@ impl Platform {
         Err(format!("it is made for {made_for}, and this node is {}", on.unversioned()))
     }
 
-    /// Without what nobody need name.
+    /// Without a variant that need not be named.
     fn unversioned(&self) -> String {
         let variant = if self.architecture == "amd64" { "" } else { &self.variant };
         Self { variant: variant.into(), ..self.clone() }.to_string()

@@ -67,7 +67,7 @@ pub struct ImagesConfig {
     pub dirs: Vec<PathBuf>,
     /// Where they come from.
     pub registries: RegistryConfig,
-    /// Which of them stay.
+    /// Which images may stay on the disk.
     pub limits: ImageLimits,
 }
 
@@ -183,8 +183,8 @@ impl Images {
             return self.local.get(Path::new(&request.name)).await.map(Arc::new);
         }
         let name: Reference = request.name.parse().map_err(|why| {
-            let shown: String = request.name.chars().take(128).collect();
-            setup(format!("read the image's name {shown:?}: {why}"))
+            let excerpt: String = request.name.chars().take(128).collect();
+            setup(format!("read the image's name {excerpt:?}: {why}"))
         })?;
         let found = match request.policy {
             PullPolicy::Always => None,

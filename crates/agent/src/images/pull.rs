@@ -23,7 +23,7 @@ use super::store::{ImageRecord, Lease, Store};
 const LAYERS_OF_ONE_MAX: usize = 3;
 pub(super) const LAYERS_MAX: usize = 6;
 
-/// Of a list within a list.
+/// How deep lists of manifests may be nested.
 const INDEXES_MAX: usize = 3;
 
 /// Pulls images from registries into the store.

@@ -21,7 +21,7 @@ pub(crate) struct Reference {
     pub(crate) repository: String,
     /// As `latest`; empty when a digest stands alone.
     pub(crate) tag: String,
-    /// That of its manifest; with it the tag says nothing.
+    /// The digest of its manifest; with it the tag has no effect.
     pub(crate) digest: Option<Digest>,
 }
 
@@ -123,12 +123,12 @@ pub fn check_registry(registry: &str) -> Result<(), String> {
 
 /// Lower-case letters and digits, with `.`, `_`, `__` or any number of `-` between.
 fn check_component(component: &str) -> Result<(), String> {
-    let shown: String = component.chars().take(64).collect();
+    let excerpt: String = component.chars().take(64).collect();
     if component.is_empty() {
         return Err("a part between slashes is empty".into());
     }
     if component.chars().any(|c| c.is_ascii_uppercase()) {
-        return Err(format!("{shown:?} has capital letters, which names of images do not have"));
+        return Err(format!("{excerpt:?} has capital letters, which names of images do not have"));
     }
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let mut separators = component.split(is_plain).filter(|text| !text.is_empty());
@@ -137,7 +137,9 @@ fn check_component(component: &str) -> Result<(), String> {
     if between && known {
         return Ok(());
     }
-    Err(format!("{shown:?} is not made of lower-case letters and digits, with `.`, `_`, `__` or `-` between"))
+    Err(format!(
+        "{excerpt:?} is not made of lower-case letters and digits, with `.`, `_`, `__` or `-` between"
+    ))
 }
 
 fn check_tag(tag: &str) -> Result<&str, String> {
@@ -146,11 +148,11 @@ fn check_tag(tag: &str) -> Result<&str, String> {
         && tag.len() <= TAG_CHARS_MAX
         && tag.chars().all(fits)
         && !tag.starts_with(['.', '-']);
-    let shown: String = tag.chars().take(64).collect();
+    let excerpt: String = tag.chars().take(64).collect();
     if good {
         Ok(tag)
     } else {
-        Err(format!("the tag {shown:?} is not made of letters, digits, `_`, `.` and `-`"))
+        Err(format!("the tag {excerpt:?} is not made of letters, digits, `_`, `.` and `-`"))
     }
 }
 

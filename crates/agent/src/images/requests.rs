@@ -1,4 +1,4 @@
-//! Requests of users about a node's images: which there are, to pull one, to remove one.
+//! Requests of users about a node's images: to list them, to pull one, to remove one.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -104,13 +104,13 @@ pub(super) fn invalid(why: String) -> Refusal {
 
 /// The image that a name means.
 pub(super) fn reference(name: &str) -> Result<Reference, Refusal> {
-    let shown: String = name.chars().take(128).collect();
+    let excerpt: String = name.chars().take(128).collect();
     if name.starts_with('/') {
         return Err(invalid(format!(
-            "{shown:?} is a path of the node: its archives are used as they are there"
+            "{excerpt:?} is a path of the node: its archives are used as they are there"
         )));
     }
-    name.parse().map_err(|why| invalid(format!("read the image's name {shown:?}: {why}")))
+    name.parse().map_err(|why| invalid(format!("read the image's name {excerpt:?}: {why}")))
 }
 
 fn refused(name: &Reference, error: &PullError) -> Refusal {

@@ -1,4 +1,4 @@
-//! What a node has of images: unpacked layers by their digests, and what names stand for.
+//! The images on a node's disk: unpacked layers by their digests, and records of what names stand for.
 //!
 //! ```text
 //! images/layers/DIGEST        a layer, whole: it got this name once all of it was on disk
@@ -28,7 +28,7 @@ const NAMES_DIR: &str = "names";
 /// Begins the names of directories that are to be removed.
 const GONE: &str = "gone.";
 
-/// Of the disk, what images leave to others: a twentieth, or 1 GiB of a large one.
+/// The part of the disk that images leave free: a twentieth, at most 1 GiB.
 const DISK_RESERVE_PART: u64 = 20;
 const DISK_RESERVE_BYTES_MAX: u64 = 1 << 30;
 
@@ -50,7 +50,7 @@ pub(crate) struct ImageRecord {
     /// The digests of its layers, the lowest first.
     #[prost(bytes = "vec", repeated, tag = "4")]
     pub(crate) layers: Vec<Vec<u8>>,
-    /// Of its layers as they came.
+    /// The bytes of its layers as they were downloaded.
     #[prost(uint64, tag = "5")]
     pub(crate) bytes: u64,
     /// Nanoseconds since the Unix epoch.
@@ -73,7 +73,7 @@ impl ImageRecord {
 pub(crate) struct Store {
     dir: PathBuf,
     leases: Arc<Mutex<Leases>>,
-    /// Held by whoever writes or removes a record.
+    /// Held by whoever writes or removes a record. Locked before `leases`, where both are.
     names: Mutex<()>,
     /// Layers that are being fetched.
     fetching: Mutex<HashMap<Digest, Weak<tokio::sync::Mutex<()>>>>,
@@ -167,7 +167,7 @@ pub(crate) struct LayerDir {
 }
 
 impl LayerDir {
-    /// It is this layer.
+    /// The same directory for a layer of another name.
     pub(crate) fn named(mut self, digest: Digest) -> Self {
         self.digest = digest;
         self
@@ -244,7 +244,7 @@ impl Store {
         Lease { leases: self.leases.clone(), layers: layers.to_vec() }
     }
 
-    /// Finds out what is in use. `linked` reads the links of allocations, which takes its time.
+    /// Finds out what is in use. `linked` reads the links of allocations, which may take long.
     pub(crate) fn in_use(&self, linked: impl FnOnce() -> HashSet<Digest>) -> InUse<'_> {
         let scan = self.numbers.fetch_add(1, Ordering::Relaxed);
         {
@@ -288,7 +288,7 @@ impl Store {
         Ok(LayerDir { path, digest, kept: false })
     }
 
-    /// Keeps a layer: it has its name only when all of it is on disk. Takes its time.
+    /// Keeps a layer: it has its name only when all of it is on disk. Blocks.
     pub(crate) fn commit(&self, mut layer_dir: LayerDir, opaque: &[PathBuf]) -> Result<(), Failure> {
         let doing = || format!("keep the layer {}", layer_dir.digest);
         let root = File::open(&layer_dir.path).doing(doing)?;
@@ -379,7 +379,7 @@ impl Store {
         disk::sync_dir(&self.names_dir()).doing(|| format!("remove the image {name}"))
     }
 
-    /// Removes the layers that no name stands for any more, but for those in use. Takes its time.
+    /// Removes the layers that no name stands for any more, but for those in use. Blocks.
     pub(crate) fn sweep(&self, in_use: &InUse<'_>) {
         let named: HashSet<Digest> =
             self.all().iter().filter_map(|(record, _)| record.layers()).flatten().collect();

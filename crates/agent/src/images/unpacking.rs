@@ -1,4 +1,4 @@
-//! The process without rights that unpacks an archive, seen from the agent.
+//! The agent's side of the unprivileged process that unpacks an archive.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,14 +16,14 @@ use super::registry::error::plain;
 use super::unpack::LowerLink;
 use crate::keeper::unpack::{ReportedLink, UnpackReport};
 
-/// Of its report: the names of directories, which it limits itself.
+/// The largest report: it holds names of directories, whose number the process limits itself.
 const REPORT_BYTES_MAX: u64 = 160 << 20;
 const COMPLAINT_BYTES_MAX: u64 = 4 << 10;
 
 /// What came of an archive.
 #[derive(Debug)]
 pub(crate) struct UnpackedLayer {
-    /// That of the archive without its compression.
+    /// The digest of the archive without its compression.
     pub(crate) diff_id: Digest,
     pub(crate) opaque: Vec<PathBuf>,
     /// Hard links to files that the archive does not have.

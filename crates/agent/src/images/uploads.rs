@@ -1,5 +1,5 @@
-//! Archives of images that people send to a node, piece by piece. What comes is unpacked while it comes, by a process
-//! without rights; each image of it is kept under its names.
+//! Archives of images that users send to a node, piece by piece. They are unpacked while they arrive, by an unprivileged process;
+//! each image of an archive is kept under its names.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,11 +78,11 @@ impl Images {
             None if request.offset == 0 => self.begin_load(&request)?,
             None => return Err(invalid("what came of this archive was dropped: send it again".into())),
         };
-        let taken = load.take(&request).await;
-        if !matches!(&taken, Ok(ImageLoad { done: false, .. })) {
+        let answer = load.take(&request).await;
+        if !matches!(&answer, Ok(ImageLoad { done: false, .. })) {
             self.loads.remove(&request.upload);
         }
-        taken.map(AgentOutcome::ImageLoad)
+        answer.map(AgentOutcome::ImageLoad)
     }
 
     fn begin_load(&self, request: &LoadImages) -> Result<Arc<ArchiveUpload>, Refusal> {
@@ -297,8 +297,8 @@ impl ArchiveLoad<'_> {
             return Err(unnamed());
         }
         let read = |name: &String| {
-            let shown: String = name.chars().take(128).collect();
-            name.parse().map_err(|why| PullError::permanent(format!("it names an image {shown:?}: {why}")))
+            let excerpt: String = name.chars().take(128).collect();
+            name.parse().map_err(|why| PullError::permanent(format!("it names an image {excerpt:?}: {why}")))
         };
         listed.iter().map(read).collect()
     }

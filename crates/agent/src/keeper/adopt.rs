@@ -78,8 +78,8 @@ fn kill_unreleased(start: &StartRecord) {
 }
 
 fn unknown_end(start: &StartRecord, ended: bool) -> ExitRecord {
-    let held = start.container.is_some() || !start.cgroups().is_empty();
-    let more = match (ended, held) {
+    let is_contained = start.container.is_some() || !start.cgroups().is_empty();
+    let more = match (ended, is_contained) {
         (false, _) => format!("; {LEFT_OVER}"),
         (true, true) => String::new(),
         (true, false) => "; what left its session may live on, for the node has no cgroups".into(),

@@ -1,5 +1,5 @@
-//! Files and directories of the host that a container sees: found beneath a directory that no task can replace, and opened.
-//! Whatever tasks put at their paths afterwards is not followed: what was opened is mounted.
+//! Files and directories of the host that a container sees: found beneath a directory that no task can replace, and opened. What was
+//! opened is mounted, whatever tasks put at its path afterwards.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;

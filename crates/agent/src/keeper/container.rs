@@ -1,5 +1,5 @@
-//! A container: an OCI runtime makes it and lets it run in one call. Its id is on disk before that, so that whoever comes after
-//! a keeper that was killed ends it whatever has become of the call.
+//! A container, made and started by one call of an OCI runtime. Its id is on disk before that call, so that after a keeper that was
+//! killed the next one can end the container, however far the call had come.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_tells_which_cgroup_counts_its_kills() {
+    fn the_cgroup_that_counts_oom_kills_is_found_for_a_process() {
         let dir = tempfile::tempdir().expect("a directory");
         let of = |cgroups: &str| {
             let found = memory_events_of(cgroups, dir.path())?;

@@ -1,5 +1,5 @@
-//! The keeper's socket. Lines: `signal N` and `kill` are answered by `ok` or `error: ...`; a connection is greeted with
-//! `running` once the task runs, and closed when all is over.
+//! The keeper's socket. A connection is greeted with the line `running` once the task runs, and closed when the task's end is on
+//! record; the requests `signal N` and `kill`, a line each, are answered in order by `ok` or `error: ...`.
 
 use std::fs;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! What a task must not inherit of its agent: protection from the kernel where memory runs out, and more open files than
+//! Limits that a keeper inherits from its agent and a task must not have: protection from the OOM killer, and more open files than
 //! old programs can take.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! A task from its start to its end.
+//! Runs one start of a task from its plan to its exit record.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read};
@@ -131,7 +131,7 @@ struct Started {
     pid: Pid,
     outputs: Outputs,
     container: Option<Container>,
-    /// Of a process of the host.
+    /// The cgroups of a process of the host.
     cgroups: Vec<Cgroup>,
     /// Counts kills for want of memory.
     memory_events: Option<PathBuf>,

@@ -1,5 +1,5 @@
-//! What keepers have in memory, environments and secrets of tasks among it: the kernel writes no core of it, and nobody of the same
-//! user looks into it.
+//! Protects the memory of keepers, which holds environments and secrets of tasks: no core dumps, and no access by other processes of
+//! the same user.
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 

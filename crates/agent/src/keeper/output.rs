@@ -82,7 +82,7 @@ impl Outputs {
         Ok(Self { open: open.into_iter().collect::<Result<_, _>>()? })
     }
 
-    /// Those of which something may be taken.
+    /// The pipes that may be read now.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.open.iter().filter(|output| !output.allowance.is_spent()).map(|output| output.pipe.as_fd())
     }
@@ -121,15 +121,15 @@ impl Output {
     /// False once all writers are gone.
     fn pump(&mut self) -> bool {
         let mut buffer = [0; BUFFER_BYTES];
-        let mut taken = 0;
+        let mut bytes_read = 0;
         let most = self.allowance.at(Instant::now()).min(PUMP_BYTES_MAX);
-        while taken < most {
+        while bytes_read < most {
             match self.pipe.read(&mut buffer) {
                 Ok(0) => return false,
                 Ok(read) => {
                     self.log.append(&buffer[..read]);
                     self.allowance.spend(read);
-                    taken += read;
+                    bytes_read += read;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,

@@ -1,5 +1,5 @@
-//! How fast a task's output is taken. A task that prints faster waits for its pipe: nothing of it is lost, and it gets neither
-//! a core nor the disk by printing, for the keeper's work counts as nobody's.
+//! Limits how fast a task's output is taken. A task that prints faster is blocked by its full pipe: no output is lost, and the task
+//! cannot use a core or the disk beyond its limits through its keeper, whose work is not accounted to it.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What passes between an agent and a keeper: the plan on its standard input, its records on disk.
+//! The plan that an agent gives a keeper on its standard input, and the keeper's records on disk.
 
 use std::path::Path;
 
@@ -196,16 +196,16 @@ pub struct DeviceNode {
     /// The kernel's number of its driver.
     #[prost(uint64, tag = "3")]
     pub major: u64,
-    /// And of the device.
+    /// The kernel's number of the device.
     #[prost(uint64, tag = "4")]
     pub minor: u64,
-    /// Who may do what.
+    /// The permission bits.
     #[prost(uint32, tag = "5")]
     pub mode: u32,
     /// The user id of its owner.
     #[prost(uint32, tag = "6")]
     pub uid: u32,
-    /// And of which group.
+    /// The group id of its owner.
     #[prost(uint32, tag = "7")]
     pub gid: u32,
 }
@@ -329,7 +329,7 @@ impl StartRecord {
         disk::write_unsynced(dir, START_RECORD, self)
     }
 
-    /// Those of a process of the host, the one that holds it together first.
+    /// The cgroups of a process of the host; the first one holds all of its processes.
     pub(crate) fn cgroups(&self) -> Vec<Cgroup> {
         let all = [&self.cgroup].into_iter().filter(|path| !path.is_empty()).chain(&self.limiting);
         all.map(Cgroup::at).collect()

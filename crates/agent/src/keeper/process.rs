@@ -1,4 +1,4 @@
-//! A process of the host: created asleep, so that its pid is on disk before it runs.
+//! The process of a task of the host: created paused, so that its pid is on disk before its program runs.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;

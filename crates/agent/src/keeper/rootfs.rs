@@ -26,7 +26,7 @@ use crate::drivers::container::bundle::SECRETS;
 use crate::failure::{Failure, FailureContext};
 use crate::resolve::{SYMLINKS_MAX, joined, resolve};
 
-/// Of a file that says who users are.
+/// The largest passwd or group file that is read.
 const USERS_BYTES_MAX: u64 = 1 << 20;
 
 /// What a container is given, and who it runs as.

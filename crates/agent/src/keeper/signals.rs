@@ -1,4 +1,5 @@
-//! Signals that a process did not ask to ignore or to block, that tell of its children, and that are sent to tasks.
+//! Signals: keeps tasks from inheriting blocked or ignored ones, reports the ends of children, and maps numbers to the signals that
+//! tasks are sent.
 
 use std::fs;
 use std::io::{self, Read};
@@ -66,7 +67,7 @@ impl Drop for ChildSignals {
     }
 }
 
-/// Hands no ignored signal on: whatever whoever started the agent ignores, as `nohup` does, a task does not.
+/// Passes no ignored signal on: what the agent was started ignoring, as by `nohup`, its tasks must not ignore.
 ///
 /// Only what is ignored outlives the start of another program, what is caught does not. So this process catches what it
 /// has ignored so far, to the same effect.

@@ -1,4 +1,4 @@
-//! The process that becomes the task, or a command within it: waits until it is on record, then turns into the program.
+//! The process that becomes the task, or a command within it: it waits until its start is on record, then executes the program.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

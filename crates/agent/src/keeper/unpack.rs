@@ -1,6 +1,5 @@
-//! Unpacks an archive that nobody vouches for, in a process that can do nothing else: its root is the directory that the
-//! files go to, it has no network, it sees no other process, and of root's rights it has only those to make files of other
-//! owners.
+//! Unpacks an untrusted archive in a confined process: its root is the directory that the files go to, it has no network, it sees
+//! no other process, and of root's capabilities it has only those to make files of other owners.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -28,7 +27,7 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID);
 
-/// Of its memory: headers are read whole, files are not.
+/// The memory of the unpacking process: headers are read whole, files are not.
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
 const OPEN_FILES_MAX: u64 = 64;
 
@@ -41,7 +40,7 @@ pub(crate) struct UnpackReport {
     /// The SHA-256 of the archive without its compression.
     #[prost(bytes = "vec", tag = "2")]
     pub(crate) diff_id: Vec<u8>,
-    /// Of the archive without its compression.
+    /// The size of the archive without its compression.
     #[prost(uint64, tag = "3")]
     pub(crate) bytes: u64,
     /// Directories that are to be marked as opaque.

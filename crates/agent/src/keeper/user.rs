@@ -18,12 +18,12 @@ pub(super) struct User {
 /// # Errors
 /// Why there is none, in words.
 pub(super) fn find(
-    wanted: &str,
+    user_spec: &str,
     passwd: impl FnOnce() -> Result<String, String>,
     group: impl FnOnce() -> Result<String, String>,
 ) -> Result<User, String> {
-    let (user, own_group) = match wanted.split_once(':') {
-        None => (wanted, None),
+    let (user, own_group) = match user_spec.split_once(':') {
+        None => (user_spec, None),
         Some((user, group)) => (user, Some(group).filter(|group| !group.is_empty())),
     };
     let user = if user.is_empty() { "0" } else { user };
@@ -55,15 +55,15 @@ pub(super) fn find(
     Ok(User { uid, gid, groups, home })
 }
 
-fn group_id(wanted: &str, group: impl FnOnce() -> Result<String, String>) -> Result<u32, String> {
-    if let Ok(gid) = wanted.parse() {
+fn group_id(name_or_id: &str, group: impl FnOnce() -> Result<String, String>) -> Result<u32, String> {
+    if let Ok(gid) = name_or_id.parse() {
         return Ok(gid);
     }
     let text = group()?;
     let found = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let mut found =
-        found.filter(|fields| fields[0] == wanted).filter_map(|fields| fields.get(2)?.parse().ok());
-    found.next().ok_or_else(|| format!("its image has no group {wanted:?} in /etc/group"))
+        found.filter(|fields| fields[0] == name_or_id).filter_map(|fields| fields.get(2)?.parse().ok());
+    found.next().ok_or_else(|| format!("its image has no group {name_or_id:?} in /etc/group"))
 }
 
 fn groups_of(name: &str, first: u32, group: &str) -> Vec<u32> {
@@ -83,15 +83,15 @@ mod tests {
     const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/var/www:\nodd:x:y:z::\n";
     const GROUP: &str = "root:x:0:\nwww-data:x:33:\nssl:x:101:root,www-data\n";
 
-    fn check(wanted: &str, expected: Result<(u32, u32, &[u32], &str), &str>) {
-        let found = find(wanted, || Ok(PASSWD.into()), || Ok(GROUP.into()));
+    fn check(user_spec: &str, expected: Result<(u32, u32, &[u32], &str), &str>) {
+        let found = find(user_spec, || Ok(PASSWD.into()), || Ok(GROUP.into()));
         let expected = expected.map(|(uid, gid, groups, home)| User {
             uid,
             gid,
             groups: groups.into(),
             home: home.into(),
         });
-        assert_eq!(found, expected.map_err(str::to_owned), "{wanted}");
+        assert_eq!(found, expected.map_err(str::to_owned), "{user_spec}");
     }
 
     #[test]

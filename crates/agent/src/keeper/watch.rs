@@ -1,4 +1,4 @@
-//! Waits for the task's end; meanwhile moves its output and serves the socket.
+//! Waits for the end of the task's main process; meanwhile moves its output to the logs and serves the control socket.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

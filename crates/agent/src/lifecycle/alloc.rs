@@ -1,4 +1,4 @@
-//! One allocation: its tasks start together, or one after the other by their hooks, and end by each other's fate.
+//! One allocation: its tasks start together, or one after the other by their hooks, and the end of one may end the others.
 
 mod checks;
 mod clock;
@@ -79,7 +79,7 @@ impl Alloc {
         alloc
     }
 
-    /// One that ended here before; how its tasks fared is no longer known.
+    /// One that ended here before; the statuses of its tasks are no longer known.
     pub(super) fn ended(run: RunSpec, status: ClientStatus, seed: u64, now_ns: u64) -> Self {
         let mut alloc = Self::new(run, seed, now_ns);
         (alloc.stop, alloc.ended_as) = (true, Some(status));
@@ -264,7 +264,8 @@ impl Alloc {
         self.dirty = true;
     }
 
-    /// Who holds its room holds it whether whoever reports it again knows of them or not: after a restore servers do not.
+    /// Predecessors that were named once are waited for even if a later update omits them: after a restore servers may not know of
+    /// them, and they hold the resources all the same.
     fn wait_on(&self, run: &mut RunSpec) {
         let known: BTreeSet<AllocId> = self.run.after.iter().copied().collect();
         let new = run.after.iter().filter(|id| !known.contains(id));
@@ -276,7 +277,7 @@ impl Alloc {
         self.begin(&first, now_ns, actions);
     }
 
-    /// The attempt is on disk before it is made: whoever reads the disk knows what may live.
+    /// The attempt is on disk before it is made: the next agent knows from the record which tasks may run.
     fn begin(&mut self, tasks: &[usize], now_ns: u64, actions: &mut Vec<Action>) {
         for &task in tasks {
             if self.tasks[task].attempt == 0 {
@@ -323,9 +324,9 @@ impl Alloc {
     }
 
     pub(super) fn on_found(&mut self, task: usize, found: FoundTask, now_ns: u64, actions: &mut Vec<Action>) {
-        let told = self.status.tasks[task].state() == TaskPhase::Running;
+        let was_running = self.status.tasks[task].state() == TaskPhase::Running;
         match found {
-            FoundTask::Running { started_ns } if told => {
+            FoundTask::Running { started_ns } if was_running => {
                 self.tasks[task].phase = Phase::Running;
                 self.tasks[task].since_ns = started_ns.min(now_ns);
             }
@@ -366,8 +367,8 @@ impl Alloc {
             true => format!("{message}; {OVER_DISK_LIMIT}"),
             false => message,
         };
-        let told = event(TaskEventKind::Terminated, at_ns, message);
-        self.note(task, TaskEventEntry { exit_code, signal, oom_killed, ..told });
+        let terminated = event(TaskEventKind::Terminated, at_ns, message);
+        self.note(task, TaskEventEntry { exit_code, signal, oom_killed, ..terminated });
         let status = &mut self.status.tasks[task];
         (status.exit_code, status.signal, status.oom_killed) = (exit_code, signal, oom_killed);
         let restart = if self.cause_of_end().is_none() { self.tasks[task].restart } else { Restart::No };
@@ -440,6 +441,8 @@ impl Alloc {
 
     /// Draws the consequences of what has just happened; to be called after each event.
     pub(super) fn settle(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
+        // In this order: what fails by a limit is ended at once, an end may let poststop tasks start, and only what is dead after
+        // that is cleaned up.
         self.limit_run(now_ns);
         self.enforce(now_ns, actions);
         self.start_waiting_tasks(now_ns, actions);
@@ -449,9 +452,10 @@ impl Alloc {
         let status = self.client_status();
         // A task that restarts often does not cost an urgent report each time; that a running task does not stay up does.
         let restarts = self.status.tasks.iter().map(|task| task.restarts).max().unwrap_or_default();
-        let fell = self.status.status() == ClientStatus::Running && status == ClientStatus::Pending;
-        let is_new_event =
-            status.is_terminal() || restarts == 0 && status != ClientStatus::Pending || fell && restarts <= 1;
+        let no_task_runs = self.status.status() == ClientStatus::Running && status == ClientStatus::Pending;
+        let is_new_event = status.is_terminal()
+            || restarts == 0 && status != ClientStatus::Pending
+            || no_task_runs && restarts <= 1;
         let urgent = found || self.changed && self.status.status() != status && is_new_event;
         if self.dirty {
             actions.push(Action::Persist(self.id()));
@@ -472,8 +476,8 @@ impl Alloc {
         self.changed = false;
     }
 
-    /// Ended only when all tasks have, and nothing is left of what it had: until then the allocation holds its resources. It runs when one of its tasks does,
-    /// and not between two starts.
+    /// Ended only when all tasks have, and nothing is left of what was prepared: until then the allocation holds its resources. It
+    /// is running while one of its tasks is, and pending between two starts.
     fn client_status(&self) -> ClientStatus {
         if self.has_ended() {
             return self.outcome();

@@ -55,7 +55,7 @@ impl Probe {
         }
     }
 
-    /// Of its last question.
+    /// The number of its last run.
     pub(super) fn number(&self) -> u32 {
         self.number
     }

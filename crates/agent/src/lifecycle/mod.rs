@@ -1,4 +1,4 @@
-//! What becomes of a node's allocations: an event and the time go in, actions come out.
+//! The lifecycle of a node's allocations: an event and the time go in, actions come out.
 //!
 //! There is no clock, no IO and no randomness in here; a lab process holds tens of thousands of [`Node`]s. Whoever drives
 //! one executes the actions in order, feeds back what came of them, and sends [`Event::Tick`] at [`Node::deadline`].

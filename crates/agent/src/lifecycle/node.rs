@@ -74,8 +74,8 @@ impl Node {
         let run = RunSpec::from_record(run, groups)?;
         let seed = self.seed_for(run.alloc);
         let alloc = Alloc::restore(run, record, seed);
-        let begun = (0..alloc.spec().group.tasks.len()).filter(|task| alloc.has_begun(*task));
-        actions.extend(begun.map(|task| Action::Recover(alloc.task_ref(task))));
+        let live_tasks = (0..alloc.spec().group.tasks.len()).filter(|task| alloc.has_begun(*task));
+        actions.extend(live_tasks.map(|task| Action::Recover(alloc.task_ref(task))));
         // Whatever it waits for, time has passed since.
         let id = alloc.id();
         self.insert(alloc);
@@ -85,6 +85,7 @@ impl Node {
 
     /// Takes in what happened by `now_ns`; what is to be done is appended to `actions`.
     pub fn handle(&mut self, event: Event, now_ns: u64, actions: &mut Vec<Action>) {
+        // A last contact of 0, which is not known yet, would count as silence since 1970.
         self.pending.start_silence(now_ns);
         match event {
             Event::Run(run) => self.on_run(run, now_ns, actions),
@@ -135,6 +136,7 @@ impl Node {
             Event::Tick => self.on_tick(now_ns, actions),
         }
         self.start_waiting(now_ns, actions);
+        // The event may have brought the first allocation that silence ends.
         self.pending.start_silence(now_ns);
     }
 

@@ -12,17 +12,17 @@ pub(super) struct PendingAllocs(Option<Box<PendingLists>>);
 
 #[derive(Debug, Default)]
 struct PendingLists {
-    /// For others to end.
+    /// Allocations that wait for others to end.
     for_others: BTreeSet<AllocId>,
-    /// Until then: nanoseconds since the Unix epoch.
+    /// Allocations that wait for a time, in nanoseconds since the Unix epoch.
     for_time: BTreeMap<AllocId, u64>,
     /// The same, the first to be due first.
     by_time: BTreeSet<(u64, AllocId)>,
-    /// For the silence of servers to last so long: nanoseconds.
+    /// Allocations that end after a silence of servers of so many nanoseconds.
     for_silence: BTreeSet<(u64, AllocId)>,
     /// When a server last acknowledged this node: nanoseconds since the Unix epoch, 0 for not known yet.
     last_contact_ns: u64,
-    /// Until then nothing ends for want of a server: one is being dialed.
+    /// Nothing ends because of silence before this time: servers are being dialed. Nanoseconds since the Unix epoch.
     dials_until_ns: u64,
 }
 
@@ -78,7 +78,7 @@ impl PendingAllocs {
         self.0.iter_mut().for_each(|lists| lists.last_contact_ns = lists.last_contact_ns.max(now_ns));
     }
 
-    /// Whoever begins to wait for the silence of servers has been sent work by one.
+    /// Counts silence from now on where no contact is known: the first allocation that silence ends has just come from a server.
     pub(super) fn start_silence(&mut self, now_ns: u64) {
         self.0
             .iter_mut()

@@ -1,4 +1,4 @@
-//! What of an allocation outlives its agent.
+//! The record of an allocation, which the next agent restores it from.
 
 use berth_api::agent::{AllocId, AllocStatus, HealthSpec, PortBinding, TaskDevices};
 use bytes::Bytes;
@@ -23,7 +23,7 @@ pub struct AllocRecord {
     /// Its status is not reported to the servers any more.
     #[prost(bool, tag = "4")]
     pub forgotten: bool,
-    /// And its files are to go.
+    /// Its files are to be removed, too.
     #[prost(bool, tag = "5")]
     pub purged: bool,
     /// The status that was last reported to the servers.
@@ -136,7 +136,7 @@ impl RunSpec {
 /// One task on disk.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct TaskRecord {
-    /// Of the last start.
+    /// The number of the last start.
     #[prost(uint32, tag = "1")]
     pub attempt: u32,
     /// A start was asked for; the process lives, unless it is found to have ended since.

@@ -1,4 +1,4 @@
-//! Where one task is in its life.
+//! The state of one task: its phase, the progress of its kill, and whether it is to restart.
 
 use super::restart::Window;
 

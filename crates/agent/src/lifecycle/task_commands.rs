@@ -1,5 +1,4 @@
-//! Commands of users to single tasks. Nothing of it is desired state of the servers: it is carried out once, or refused with the
-//! reason.
+//! Commands of users to single tasks. They are no part of the desired state: each is carried out once, or refused with the reason.
 
 use berth_api::agent::{AllocChecks, AllocId, Refusal, RefusalKind, RestartTasks, SignalTasks};
 

@@ -23,7 +23,7 @@ pub(crate) struct Subnets {
     forwards: bool,
 }
 
-/// Those of one network.
+/// The addresses of one network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Addresses {
     pub(super) offset: u32,

@@ -1,4 +1,4 @@
-//! A network namespace, and the pair of interfaces on which it hangs.
+//! One network namespace, and the pair of virtual interfaces that connects it to the host.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -42,7 +42,7 @@ impl NetworkLink {
         Self { name: format!("{prefix}-{offset:x}") }
     }
 
-    /// Of the namespace's file, and of the interface on the host's side.
+    /// The name of the namespace's file, and of the interface on the host's side.
     pub(super) fn name(&self) -> &str {
         &self.name
     }

@@ -84,7 +84,7 @@ impl NetworkConfig {
 /// What a task needs of a network besides the host's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NetworkNeed {
-    /// Nothing of an allocation's.
+    /// No network of the allocation's.
     Nothing,
     /// The host's, with all ports of the allocation free for it to listen on.
     Host,
@@ -211,7 +211,7 @@ impl Networks {
         table.install()
     }
 
-    /// The network `key`, made unless it is there. Takes its time: to be called where blocking does no harm.
+    /// The network `key`, made unless it is there. Blocks: to be called where that does no harm.
     ///
     /// # Errors
     /// When a port is taken, the message names it; when there is no address left; when the host refuses.
@@ -235,7 +235,7 @@ impl Networks {
         })
     }
 
-    /// Lets networks of allocations reach the ports of one whose tasks live in the host's network. Takes its time.
+    /// Lets networks of allocations reach the ports of one whose tasks live in the host's network. Blocks.
     ///
     /// # Errors
     /// When they cannot be written down, or the host refuses.
@@ -292,7 +292,7 @@ impl Networks {
         lock(&self.table).add(mappings.into_iter().map(|mapping| (mapping, network.addresses)))
     }
 
-    /// An allocation has ended: its ports are free and its networks are gone when this returns. Takes its time.
+    /// An allocation has ended: its ports are free and its networks are gone when this returns. Blocks.
     ///
     /// # Errors
     /// When something cannot be removed: it is on record still, and this may be called again.
@@ -351,7 +351,7 @@ impl Networks {
         }
     }
 
-    /// Takes the rules away, unless a network needs them. Takes its time.
+    /// Takes the rules away, unless a network needs them. Blocks.
     pub(crate) fn close(&self) {
         let used = lock(&self.state).pool.used();
         if used == 0 {

@@ -1,4 +1,4 @@
-//! The distribution's `ip` and `nft`: given their work on standard input, so that nothing of it is an argument.
+//! Runs the distribution's `ip` and `nft`. Their commands go to standard input, so that nothing is an argument of a process.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::program;
 
 const SEARCHED: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
-/// How long one call may take: on a large set of rules the kernel takes its time.
+/// How long one call may take: with a large set of rules the kernel may take long.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// How much of a complaint is passed on.

@@ -1,4 +1,4 @@
-//! What is on disk of a network, before anything of it is made and until all of it is gone.
+//! The record of a network: on disk before anything of it is made, and until all of it is removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

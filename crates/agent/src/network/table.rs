@@ -16,7 +16,7 @@ pub(super) struct Table {
     rules: Rules,
     /// From the host's address and port to those within.
     ports: BTreeMap<SocketAddr, SocketAddr>,
-    /// Those of the host's network that networks of allocations reach.
+    /// Ports of the host's network that networks of allocations reach.
     host_ports: BTreeSet<SocketAddr>,
 }
 

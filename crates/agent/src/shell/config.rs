@@ -1,4 +1,4 @@
-//! What an operator sets for an agent.
+//! The configuration of an agent.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub struct AgentConfig {
     pub root: PathBuf,
     /// First and last port handed out to allocations that name none.
     pub dynamic_ports: (u16, u16),
-    /// Which drivers are on.
+    /// The drivers that are turned on.
     pub drivers: DriverSwitches,
     /// The OCI runtime's path; empty to look for crun, then runc.
     pub container_runtime: String,

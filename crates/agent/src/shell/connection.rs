@@ -1,4 +1,4 @@
-//! The connection to a server: dials, reads and writes frames, dials again.
+//! The connection to a server: dials, reads and writes frames, and dials the next server when it ends.
 
 use std::io;
 use std::time::Duration;
@@ -51,10 +51,10 @@ pub(super) struct ConnectionSenders {
 
 /// What the connection sends to the agent.
 pub(super) enum ConnectionEvent {
-    /// There is a connection.
+    /// A connection was made.
     Up(ConnectionSenders),
     Message(DownFrame),
-    /// There is none any more.
+    /// The connection has ended.
     Down,
 }
 

@@ -19,7 +19,7 @@ use super::data_dir::{make_dir, random};
 use super::enrollment::{EnrollProof, IssuedCertificate, request_certificate};
 use crate::failure::{Failure, PANICKED};
 
-/// In the agent's data directory.
+/// The directory of certificates in the agent's data directory.
 const DIR: &str = "tls";
 /// Says with which token the agent has joined.
 const JOINED_WITH: &str = "joined-with";
@@ -202,7 +202,7 @@ impl AgentCredentials {
 
     /// Renews the certificate when two thirds of its life are over, for as long as the agent runs. One that an operator renews is
     /// read again and again.
-    pub async fn keep_renewed(self, given: Vec<String>, learned: watch::Receiver<Vec<String>>) {
+    pub async fn keep_renewed(self, configured: Vec<String>, learned: watch::Receiver<Vec<String>>) {
         let Some(own) = self.0 else { return };
         if matches!(own.source, AgentTls::Files(_)) {
             loop {
@@ -222,8 +222,9 @@ impl AgentCredentials {
                 continue;
             }
             let mut servers = learned.borrow().clone();
-            servers
-                .extend(given.iter().filter(|server| !servers.contains(server)).cloned().collect::<Vec<_>>());
+            servers.extend(
+                configured.iter().filter(|server| !servers.contains(server)).cloned().collect::<Vec<_>>(),
+            );
             let Some(server) = any(&servers) else { return };
             match own.renew(&server).await {
                 Ok(()) => tracing::info!(server, "the certificate was renewed"),

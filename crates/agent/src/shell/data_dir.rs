@@ -1,4 +1,4 @@
-//! The agent's data directory: who may use it, who the node is, and what it ran.
+//! The agent's data directory: its lock, the node's identity, and the records of allocations, servers and metadata.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{Read, Write};
@@ -33,7 +33,7 @@ const REMOVED_DIR: &str = "removed";
 /// Holds directories of allocations whose records could not be read.
 const DAMAGED_DIR: &str = "damaged";
 
-/// Who the node is.
+/// The record of the node's identity.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct NodeRecord {
     #[prost(bytes = "vec", tag = "1")]

@@ -1,4 +1,4 @@
-//! What a job calls a destination is judged after its names are replaced, whatever those stand for.
+//! Property test: destinations of artifacts and templates are checked after `${...}` is replaced, whatever that stands for.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What is written and removed, away from the agent's loop: a slow disk holds up what waits for it, and no heartbeat.
+//! Writes and removals on threads of their own: a slow disk delays only what waits for it, and no heartbeat.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const BATCH_MAX: usize = 64;
 /// What is to be done on the disk.
 enum DiskTask {
     Write(AllocId, Box<AllocRecord>),
-    /// And the position of the desired state that said so.
+    /// The allocation, and the position of the desired state that removed it.
     Remove(AllocId, Fence),
     /// The node's, which everything else waits for; and what it was before.
     Fence {

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_is_told_who_and_where_it_is() {
+    fn the_environment_names_the_task_and_its_directories() {
         let group = GroupSpec {
             job_id: "web".into(),
             job_name: "Web".into(),

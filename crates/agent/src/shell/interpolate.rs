@@ -210,12 +210,16 @@ mod tests {
         }
         let json = names.replace_in_json(r#"{"a": ["${meta.rack}"], "b": 1}"#, |_| None).expect("good");
         assert_eq!(json, r#"{"a":["r\"7"],"b":1}"#);
-        let shown = Names { secrets: &NO_SECRETS, ..names };
+        let without_secrets = Names { secrets: &NO_SECRETS, ..names };
         let json = r#"{"args": ["${secret.db.password}"], "command": "x"}"#;
         let args = |name: &str| (name == "args").then_some(&names);
-        let replaced = shown.replace_in_json(json, args).expect("good");
+        let replaced = without_secrets.replace_in_json(json, args).expect("good");
         assert_eq!(replaced, r#"{"args":["${arch}"],"command":"x"}"#);
-        assert!(shown.replace_in_json(&json.replace("\"x\"", "\"${secret.db.password}\""), args).is_err());
+        assert!(
+            without_secrets
+                .replace_in_json(&json.replace("\"x\"", "\"${secret.db.password}\""), args)
+                .is_err()
+        );
     }
 
     #[test]

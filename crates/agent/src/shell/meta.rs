@@ -1,5 +1,5 @@
 //! Metadata of the node: the labels of its settings, and above them those that operators set and unset while the agent runs.
-//! What was set is on disk before it counts, and an agent that is started again has it still.
+//! Such a change is on disk before it takes effect, and survives restarts of the agent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,22 +70,22 @@ impl Metadata {
     /// Sets and unsets keys of a node that is otherwise as described; answers once that is on disk.
     pub(super) async fn change(
         self: Arc<Self>,
-        asked: ChangeNodeMeta,
+        request: ChangeNodeMeta,
         node: Arc<Equipment>,
     ) -> Result<AgentOutcome, Refusal> {
-        check_keys(&asked.changes)?;
+        check_keys(&request.changes)?;
         let _alone = self.changing.lock().await;
         let mut dynamic = self.dynamic.borrow().clone();
-        dynamic.extend(asked.changes.into_iter().map(|DynamicMeta { key, value }| (key, value)));
+        dynamic.extend(request.changes.into_iter().map(|DynamicMeta { key, value }| (key, value)));
         let dynamic = needed(dynamic, &self.configured);
         check_size(&dynamic, overlaid(&self.configured, &dynamic), &node.node)?;
         if dynamic == *self.dynamic.borrow() {
             return Ok(self.read());
         }
         let (data, record) = (self.data.clone(), listed(dynamic.clone()));
-        let kept = tokio::task::spawn_blocking(move || data.write_meta(record)).await;
+        let written = tokio::task::spawn_blocking(move || data.write_meta(record)).await;
         let failed = |why: String| Refusal::new(RefusalKind::Failed, format!("keep the metadata: {why}"));
-        kept.map_err(|_| failed(PANICKED.to_owned()))?.map_err(|failure| failed(failure.to_string()))?;
+        written.map_err(|_| failed(PANICKED.to_owned()))?.map_err(|failure| failed(failure.to_string()))?;
         self.dynamic.send_replace(dynamic);
         Ok(self.read())
     }

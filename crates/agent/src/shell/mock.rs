@@ -1,5 +1,5 @@
-//! A mock task: its schedule, played with timers. It has no process, so its start is written down, and a restarted
-//! agent plays on from where the schedule has come to.
+//! A mock task: its schedule, played with timers. It has no process, so its start is on record, and a restarted agent continues the
+//! schedule from there.
 
 use std::path::Path;
 

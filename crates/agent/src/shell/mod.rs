@@ -160,8 +160,8 @@ pub struct Agent {
     revoked: RevokedServers,
     /// When the last contact with a server was last written to disk.
     contact_written_ns: u64,
-    /// How long tasks are given to end when it stops and takes them along.
-    stop_tasks_ns_max: u64,
+    /// The longest time that a task gets between its kill signal and SIGKILL.
+    kill_timeout_max: Duration,
 }
 
 impl Agent {
@@ -279,9 +279,7 @@ impl Agent {
             learned,
             revoked: all_revoked,
             contact_written_ns: 0,
-            stop_tasks_ns_max: nanos(
-                STOP_TASKS_MAX.max(config.kill_timeout_max.saturating_add(STOP_TASKS_BEYOND)),
-            ),
+            kill_timeout_max: config.kill_timeout_max,
         };
         Ok((agent, AgentInputs { events, done, requests }))
     }
@@ -322,10 +320,14 @@ impl Agent {
                     match mode {
                         ShutdownMode::LeaveTasks => return Ok(()),
                         ShutdownMode::StopTasks => {
-                            stop_by_ns = Some(now_ns.saturating_add(self.stop_tasks_ns_max));
+                            let most =
+                                STOP_TASKS_MAX.max(self.kill_timeout_max.saturating_add(STOP_TASKS_BEYOND));
+                            stop_by_ns = Some(now_ns.saturating_add(nanos(most)));
                             self.stop_all();
                         }
-                        ShutdownMode::Drain(how) => shutdown_drain = Some(ShutdownDrain::begin(how, now_ns)),
+                        ShutdownMode::Drain(how) => {
+                            shutdown_drain = Some(ShutdownDrain::begin(how, self.kill_timeout_max, now_ns));
+                        }
                     }
                 }
                 // A stopping agent accepts no more desired state: for each task that ends the server would send another one.
@@ -372,6 +374,7 @@ impl Agent {
         }
         self.session.restore_fence(fence);
         self.node.restore_last_contact(self.data.last_contact_ns(), self.clock.now_ns());
+        // Before any task is started: the networks, ids and cores of those that run would be given away a second time.
         self.restore_networks()?;
         self.restore_user_ids();
         self.restore_cores();
@@ -542,10 +545,10 @@ impl Agent {
     }
 
     /// The node belongs to another cluster from now on, if that can be written down.
-    fn on_joined(&mut self, before: Fence, kept: Result<(), Failure>) {
+    fn on_joined(&mut self, before: Fence, result: Result<(), Failure>) {
         self.disk_work.fence_is_written();
         let cluster = self.session.fence().cluster;
-        match kept {
+        match result {
             Ok(()) => {
                 let cluster = cluster.map(|cluster| cluster.to_string()).unwrap_or_default();
                 tracing::info!(cluster, "the node belongs to this cluster from now on");

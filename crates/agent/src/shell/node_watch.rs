@@ -72,8 +72,8 @@ impl Agent {
     pub(super) fn scan_again(&self) {
         let Ok(permit) = self.node_watch.sender.clone().try_reserve_owned() else { return };
         let (inventory, before) = (self.node_watch.inventory.clone(), self.context.equipment());
-        let held = self.disk_limits.held_bytes();
-        spawn(move || drop(permit.send(inventory.scan(held, Some(&before)))));
+        let held_bytes = self.disk_limits.held_bytes();
+        spawn(move || drop(permit.send(inventory.scan(held_bytes, Some(&before)))));
     }
 
     /// What a task starts with from now on, and what is reported to the servers, is what is there now.
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_found_too_late_is_told_later() {
+    fn a_scan_that_takes_too_long_is_delivered_later() {
         let long = Duration::from_secs(60);
         assert_eq!(within(long, || 1, |_| panic!("it was in time")), Some(1));
         let (go, waits) = sync_channel::<()>(0);

@@ -1,4 +1,4 @@
-//! All that has to be there before a task can be launched: directories, environment, settings.
+//! Prepares one start of a task: directories, environment, settings, and what its driver is to launch.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub(super) struct StartInputs {
     pub(super) secret_files: Vec<String>,
 }
 
-/// Makes ready one start of a task. Takes its time: to be called where blocking does no harm.
+/// Makes ready one start of a task. Blocks: to be called where that does no harm.
 pub(super) fn prepare(
     context: &Context,
     run: &RunSpec,
@@ -143,8 +143,8 @@ pub(super) fn begin(
     let replaced = |artifact: &ArtifactSpec| {
         let ArtifactSpec { source, destination, options, headers, .. } = artifact;
         // These are shown to people.
-        let shown = host.with(&NO_SECRETS).replace(run, of.task, paths, &[source, destination])?;
-        let [source, destination] = <[String; 2]>::try_from(shown).unwrap_or_default();
+        let locations = host.with(&NO_SECRETS).replace(run, of.task, paths, &[source, destination])?;
+        let [source, destination] = <[String; 2]>::try_from(locations).unwrap_or_default();
         let texts: Vec<&str> = options.values().chain(headers.values()).map(String::as_str).collect();
         let mut texts = host.replace(run, of.task, paths, &texts)?.into_iter();
         let mut next = || texts.next().unwrap_or_default();
@@ -163,9 +163,9 @@ pub struct Host<'a> {
     pub node_id: &'a str,
     /// The node as the servers know it.
     pub node: &'a NodeSpec,
-    /// Those that are turned on.
+    /// The drivers that are turned on.
     pub drivers: &'a [Arc<dyn Driver>],
-    /// Those of the node's devices; devices without any are used by other means.
+    /// Device files of the node's devices; a device without any is used by other means.
     pub device_files: &'a DeviceFiles,
     /// The node's volumes.
     pub volumes: &'a HostVolumes,
@@ -289,10 +289,10 @@ impl<'h> Host<'h> {
         env.extend(self.secrets.env().clone());
         let names = Names { env: &env, ..names };
         // What else stands there is reported when it is wrong, and written down by keepers and runtimes.
-        let shown = Names { secrets: &NO_SECRETS, env: &shown_env, ..names };
+        let without_secrets = Names { secrets: &NO_SECRETS, env: &shown_env, ..names };
         let config_json =
-            shown.replace_in_json(&spec.config_json, |name| (name == "args").then_some(&names))?;
-        let names = shown;
+            without_secrets.replace_in_json(&spec.config_json, |name| (name == "args").then_some(&names))?;
+        let names = without_secrets;
         let user = names.replace(&spec.user)?;
         let hostname = run.group.network.as_ref().map_or("", |network| network.hostname.as_str());
         let hostname = names.replace(hostname)?;

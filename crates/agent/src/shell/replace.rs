@@ -1,4 +1,4 @@
-//! Puts files in the place of others, in directories that tasks can write to: whoever reads one sees the old text or the new one.
+//! Replaces files in directories that tasks can write to: whoever reads one sees the old text or the new one.
 
 use std::ffi::OsStr;
 use std::fs::File;

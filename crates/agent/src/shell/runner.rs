@@ -300,9 +300,9 @@ impl Runner {
     async fn fetch(&self, commands: &mut mpsc::Receiver<TaskCommand>) -> Result<FetchedInputs, StartFailure> {
         // First: what it is given may be part of all else.
         let secrets = secrets::obtain(self, commands).await?;
-        let given = secrets.clone();
+        let task_secrets = secrets.clone();
         let begin = move |context: &Context, run: &RunSpec, of, paths: &AllocPaths| {
-            prepare::begin(context, run, of, paths, &given)
+            prepare::begin(context, run, of, paths, &task_secrets)
         };
         let needs = self.blocking(begin).await?;
         let image = match &needs.image {
@@ -331,10 +331,10 @@ impl Runner {
             image = self.context.providers.images.get(request, note) => image?,
             () = stop_requested(commands) => return Err(stopped_before("image")),
         };
-        let held = image.clone();
+        let image_to_hold = image.clone();
         let hold = move |_: &Context, run: &RunSpec, of: TaskRef, paths: &AllocPaths| {
             let task = &run.group.tasks[usize::from(of.task)].name;
-            Ok(links::hold(&paths.keeper_dir(task), &held.lower_dirs)?)
+            Ok(links::hold(&paths.keeper_dir(task), &image_to_hold.lower_dirs)?)
         };
         self.blocking(hold).await?;
         Ok(image)
@@ -371,7 +371,7 @@ impl Runner {
         passed.await.ok()
     }
 
-    /// Runs what takes its time where it holds nothing up.
+    /// Runs blocking work on a thread for that.
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Context, &RunSpec, TaskRef, &AllocPaths) -> Result<T, StartFailure> + Send + 'static,

@@ -1,4 +1,4 @@
-//! The files that the agent puts into a task's directory of secrets. Whoever reads one sees the old text or the new one.
+//! Files that the agent puts into a task's secrets directory. Whoever reads one sees the old text or the new one.
 
 use std::ffi::OsStr;
 use std::fs::Permissions;

@@ -1,4 +1,4 @@
-//! What tasks are given of variables: read by a server when a task starts, held in memory while its allocation lives.
+//! The secrets of tasks: a server reads them from variables when a task starts; they are in memory while its allocation lives.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -21,12 +21,12 @@ use crate::secrets::Secrets;
 /// Longest name of a file.
 const FILE_NAME_BYTES_MAX: usize = 255;
 
-/// Those of all tasks that were given any.
+/// The secrets of all tasks that have any.
 #[derive(Debug, Default)]
 pub(super) struct HeldSecrets(Mutex<HashMap<(AllocId, u16), Arc<Secrets>>>);
 
 impl HeldSecrets {
-    /// Those of a task.
+    /// The secrets of a task.
     pub(super) fn of(&self, of: TaskRef) -> Option<Arc<Secrets>> {
         self.all().get(&(of.alloc, of.task)).cloned()
     }
@@ -78,8 +78,8 @@ pub(super) async fn obtain(
 /// What a task that runs was given; asked for again by an agent that has started since.
 pub(super) async fn known(context: &Context, run: &RunSpec, of: TaskRef) -> Result<Arc<Secrets>, String> {
     let spec = &run.group.tasks[usize::from(of.task)];
-    if let Some(held) = context.held_secrets.of(of) {
-        return Ok(held);
+    if let Some(secrets) = context.held_secrets.of(of) {
+        return Ok(secrets);
     }
     if spec.secrets.is_empty() {
         return Ok(Arc::default());

@@ -1,5 +1,5 @@
-//! Requests to a server for what tasks need before they start: tokens, and what is in variables. Whoever prepares a task does not have the
-//! connection, the agent has.
+//! Requests to a server for what tasks need before they start: tokens, and the contents of variables. Tasks are prepared by futures
+//! that have no access to the connection, so their requests go through the agent's loop.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -91,10 +91,10 @@ impl ServerClient {
         task: &str,
         identities: Vec<String>,
     ) -> ServerResult<SignedToken> {
-        let wanted = identities.clone();
+        let expected = identities.clone();
         let tokens = self.request(alloc, task, |answer| RequestKind::Tokens { identities, answer }).await?;
         let named = tokens.iter().map(|token| &token.identity);
-        if named.eq(&wanted) {
+        if named.eq(&expected) {
             Ok(tokens)
         } else {
             Err(RequestError::for_now("the server gave other tokens"))

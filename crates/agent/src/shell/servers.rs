@@ -1,4 +1,4 @@
-//! Whom an agent dials: the servers that it was given, and those that it learnt of from its cluster.
+//! The servers that an agent dials: those that it was given, and those that it learned of from its cluster.
 
 use berth_api::agent::{REVOKED_SERVERS_MAX, RevokedServer, SERVERS_MAX};
 use berth_tls::{RevokedServers, now_secs};
@@ -6,13 +6,13 @@ use tokio::sync::watch;
 
 /// The longest address of a server, in bytes.
 const ADDRESS_BYTES_MAX: usize = 262;
-/// Of a server's name.
+/// The longest name of a server, in bytes.
 const NAME_BYTES_MAX: usize = 128;
 /// A revocation may be said to be so much later than this machine's clock, and no later: a certificate that is made after it is
 /// to be good, whoever says what.
 const AHEAD_SECS_MAX: u64 = 300;
 
-/// Of what was learned as addresses, what can be dialed.
+/// The learned addresses that can be dialed.
 pub(super) fn usable(mut addresses: Vec<String>) -> Vec<String> {
     addresses.retain(|address| address.len() <= ADDRESS_BYTES_MAX && address.contains(':'));
     addresses.truncate(SERVERS_MAX);
@@ -35,7 +35,7 @@ pub(super) fn add_revoked(known: &RevokedServers, received: Vec<RevokedServer>) 
 /// The known servers.
 #[derive(Debug)]
 pub struct Servers {
-    given: Vec<String>,
+    configured: Vec<String>,
     /// What the cluster reported last, to this run of the agent or to an earlier one.
     learned: watch::Receiver<Vec<String>>,
     /// Of those that were given, the ones that are dialed before any that an earlier run learned of: whoever starts an agent
@@ -47,8 +47,8 @@ pub struct Servers {
 
 impl Servers {
     /// Those that the agent was given, and those that it learns of.
-    pub fn new(given: Vec<String>, learned: watch::Receiver<Vec<String>>) -> Self {
-        Self { first: given.clone(), given, learned, dialed: Vec::new() }
+    pub fn new(configured: Vec<String>, learned: watch::Receiver<Vec<String>>) -> Self {
+        Self { first: configured.clone(), configured, learned, dialed: Vec::new() }
     }
 
     /// The server to dial next: any but the one before, so that a dead server's agents spread over the others, and none again
@@ -85,8 +85,8 @@ impl Servers {
 
     fn known(&self) -> Vec<String> {
         let learned = self.learned.borrow();
-        let given = self.given.iter().filter(|one| !learned.contains(one));
-        learned.iter().chain(given).cloned().collect()
+        let configured = self.configured.iter().filter(|one| !learned.contains(one));
+        learned.iter().chain(configured).cloned().collect()
     }
 
     /// Any that was not dialed yet; once all were, any but the last one, unless there is no other.
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_revoked_servers_is_bounded_and_is_never_unsaid() {
+    fn revocations_of_servers_are_bounded_and_never_withdrawn() {
         let revoked = |name: &str, at_secs| RevokedServer { name: name.into(), at_secs };
         let known = RevokedServers::default();
         assert!(add_revoked(&known, vec![revoked("S1", 7), revoked(&"x".repeat(129), 7)]));

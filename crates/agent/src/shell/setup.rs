@@ -1,8 +1,8 @@
-//! What an allocation has for all of its tasks, made before the first of them starts and removed after the last has ended;
-//! one list names all of it. What belongs to one task, as its image and artifacts, is a step of that task's own start
-//! (`runner.rs`); what is left of it then goes here, too.
+//! What an allocation has for all of its tasks, made before the first of them starts and removed after the last has ended; one list
+//! names all of its steps. What belongs to one task, such as its image and artifacts, is a step of that task's own start (`runner.rs`);
+//! what is left of that at the end is removed here, too.
 //!
-//! Each step finds what is there: after a restart of the agent it may be asked for what it has done before, or has done in
+//! Each step must cope with what it finds: after a restart of the agent it may be asked for what it has done before, in whole or in
 //! part.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,7 +153,7 @@ fn clear_directory(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
     Ok(images::links::release(&subject.paths.root().join("keepers"))?)
 }
 
-/// Those of the node are there already: what its tasks ask of them is looked at.
+/// Volumes of the node exist already: it is checked that the tasks may use those that they mount.
 fn find_volumes(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
     let (group, equipment) = (&subject.run.group, subject.context.equipment());
     let volumes = equipment.host(&subject.context.node_id).volumes;
@@ -213,7 +213,7 @@ fn make_network(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
     shared_network(subject.context, subject.run).map(drop)
 }
 
-/// Those of single tasks, too.
+/// Removes the networks of the allocation and of its single tasks.
 fn remove_networks(subject: &SetupContext<'_>) -> Result<(), StartFailure> {
     let Ok(networks) = &subject.context.providers.networks else { return Ok(()) };
     Ok(networks.end(subject.run.alloc)?)
@@ -272,7 +272,7 @@ impl Agent {
         }
     }
 
-    /// Does what takes its time where it holds nothing up, so many at a time as are started.
+    /// Runs the blocking steps on a thread for that; as many allocations at a time as tasks may start.
     fn set_up(
         &self,
         alloc: AllocId,

@@ -1,5 +1,4 @@
-//! An agent that drains its node before it stops: the servers drain the node, and the agent waits for the end of what
-//! runs there.
+//! Drains the node before the agent stops: the servers drain it, and the agent waits until what runs there has ended.
 
 use std::time::Duration;
 
@@ -7,9 +6,11 @@ use berth_api::agent::{Leaving as LeavingRequest, Up};
 
 use super::Agent;
 
-/// What is stopped at the deadline is given so long to end: twice the longest kill timeout, and some more to be reported.
-const AFTER_DEADLINE: Duration = Duration::from_secs(90);
-/// Until an end is in the servers' log: who stops before may have work that is done run again elsewhere.
+/// How long what is stopped at the deadline has to end, besides twice the longest kill timeout: a group's other tasks are stopped
+/// after its leader, and have theirs from then on.
+const AFTER_DEADLINE_BEYOND: Duration = Duration::from_secs(30);
+/// How long the agent waits, after all has ended, until the ends are in the servers' log: an agent that stops earlier may have
+/// finished work run again elsewhere.
 const REPORTED_WITHIN: Duration = Duration::from_secs(15);
 
 /// How a node is drained before its agent stops.
@@ -35,6 +36,8 @@ pub(super) struct ShutdownDrain {
     how: DrainOnShutdown,
     /// Nanoseconds since the Unix epoch: what is left then is stopped.
     deadline_ns: Option<u64>,
+    /// How long that has to end before the agent stops all the same.
+    after_deadline_ns: u64,
     /// Whether the drain was requested on the present connection.
     requested: bool,
     /// Nothing is left to end since then, nanoseconds since the Unix epoch; what ended may still have to be reported.
@@ -42,16 +45,18 @@ pub(super) struct ShutdownDrain {
 }
 
 impl ShutdownDrain {
-    pub(super) fn begin(how: DrainOnShutdown, now_ns: u64) -> Self {
+    /// `kill_timeout_max` is the longest time that a task of this node gets between its kill signal and SIGKILL.
+    pub(super) fn begin(how: DrainOnShutdown, kill_timeout_max: Duration, now_ns: u64) -> Self {
         let deadline = if how.force { Some(Duration::ZERO) } else { how.deadline };
         let deadline_ns = deadline.map(|span| now_ns.saturating_add(nanos(span)));
-        Self { how, deadline_ns, requested: false, ended_ns: None }
+        let after_deadline = kill_timeout_max.saturating_mul(2).saturating_add(AFTER_DEADLINE_BEYOND);
+        Self { how, deadline_ns, after_deadline_ns: nanos(after_deadline), requested: false, ended_ns: None }
     }
 
     /// When the agent stops, whatever still runs or is still to be reported.
     pub(super) fn deadline_at(&self) -> Option<u64> {
         let report_deadline = self.ended_ns.map(|at_ns| at_ns.saturating_add(nanos(REPORTED_WITHIN)));
-        let over = self.deadline_ns.map(|at_ns| at_ns.saturating_add(nanos(AFTER_DEADLINE)));
+        let over = self.deadline_ns.map(|at_ns| at_ns.saturating_add(self.after_deadline_ns));
         report_deadline.into_iter().chain(over).min()
     }
 
@@ -104,26 +109,36 @@ mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
+    const KILL_TIMEOUT_MAX: Duration = Duration::from_secs(30);
 
     #[test]
     fn a_second_connection_gets_no_more_time() {
         let how = DrainOnShutdown { deadline: Some(Duration::from_secs(60)), ..DrainOnShutdown::default() };
-        let shutdown_drain = ShutdownDrain::begin(how, 10 * SECOND);
+        let shutdown_drain = ShutdownDrain::begin(how, KILL_TIMEOUT_MAX, 10 * SECOND);
         assert_eq!(shutdown_drain.request(Vec::new(), 10 * SECOND).deadline_ms, 60_000);
         assert_eq!(shutdown_drain.request(Vec::new(), 30 * SECOND).deadline_ms, 40_000);
         assert_eq!(shutdown_drain.request(Vec::new(), 300 * SECOND).deadline_ms, 1, "0 would be for ever");
         assert_eq!(shutdown_drain.deadline_at(), Some(160 * SECOND));
     }
 
+    /// Otherwise the agent is gone before SIGKILL is due, and tasks that do not end by themselves run on without it.
+    #[test]
+    fn tasks_have_their_kill_timeouts_after_the_deadline_however_long_an_operator_allows_these_to_be() {
+        let how = DrainOnShutdown { force: true, ..DrainOnShutdown::default() };
+        let shutdown_drain = ShutdownDrain::begin(how, Duration::from_secs(600), SECOND);
+        assert_eq!(shutdown_drain.deadline_at(), Some((1 + 2 * 600 + 30) * SECOND));
+    }
+
     #[test]
     fn without_a_deadline_it_waits_for_as_long_as_it_takes() {
         let how = DrainOnShutdown { deadline: None, ..DrainOnShutdown::default() };
-        let shutdown_drain = ShutdownDrain::begin(how, SECOND);
+        let shutdown_drain = ShutdownDrain::begin(how, KILL_TIMEOUT_MAX, SECOND);
         assert_eq!(
             (shutdown_drain.request(Vec::new(), 9 * SECOND).deadline_ms, shutdown_drain.deadline_at()),
             (0, None)
         );
-        let forced = ShutdownDrain::begin(DrainOnShutdown { force: true, ..how }, SECOND);
+        let force = DrainOnShutdown { force: true, ..how };
+        let forced = ShutdownDrain::begin(force, KILL_TIMEOUT_MAX, SECOND);
         assert!(forced.deadline_at().is_some());
     }
 }

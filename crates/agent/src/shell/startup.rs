@@ -1,4 +1,4 @@
-//! What an agent makes ready at its start for all that runs on its node.
+//! What an agent sets up when it starts for all allocations of its node: networks, ids of users, containers.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A task that a keeper keeps, seen from the agent.
+//! Supervises one start of a task through its keeper.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -65,9 +65,9 @@ pub(super) async fn supervise(
 ) {
     let keeper = Keeper { dir: runner.keeper_dir.clone(), command: &runner.context.keeper_command };
     let of = runner.of;
-    let mut held = JoinSet::new();
+    let mut permit_timeout = JoinSet::new();
     if let Some(permit) = permit {
-        held.spawn(async move {
+        permit_timeout.spawn(async move {
             sleep(HELD_MAX).await;
             drop(permit);
         });
@@ -80,7 +80,7 @@ pub(super) async fn supervise(
     let mut reported = false;
     for _ in 0..TRIES_MAX {
         let attached = keeper.attach().await;
-        held.abort_all();
+        permit_timeout.abort_all();
         if let Ok(link) = attached {
             if !reported {
                 runner.report(keeper.started(of, &begin)).await;

@@ -1,4 +1,4 @@
-//! Where containers can run, and what they are made of: busybox.
+//! Whether containers can run here, and images of busybox for them.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,5 +1,4 @@
-//! Archives whose makers mean harm: whoever unpacks one puts nothing outside of where it is told to, and takes nothing in from
-//! there.
+//! Malicious archives: unpacking one may put nothing outside its target, and take nothing in from there.
 
 /// One of them.
 pub struct Hostile {

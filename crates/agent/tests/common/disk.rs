@@ -1,4 +1,4 @@
-//! A disk of a test's own.
+//! A disk of one test.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! A command within a task, seen from the server.
+//! A command within a task, as the server sees it.
 
 use berth_api::agent::{
     Down, ExecCancel, ExecControl, ExecCredit, ExecDown, ExecEvent, ExecInput, ExecStart, ExecStream,

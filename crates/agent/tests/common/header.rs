@@ -1,4 +1,4 @@
-//! Headers of archives as no builder would write them: names stand there as they are, wherever they lead.
+//! Headers of archives as no library would write them: names are used as given, wherever they lead.
 
 use tar::{EntryType, Header};
 

@@ -1,4 +1,4 @@
-//! A host of a test's own: its interfaces, rules and mounts, and another host beside it.
+//! A host of one test, with interfaces, rules and mounts of its own, and another host beside it.
 
 use std::fs;
 use std::path::Path;

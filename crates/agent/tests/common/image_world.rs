@@ -1,4 +1,4 @@
-//! An agent that pulls images, and what is said to it.
+//! An agent that pulls images, and the requests and tasks that it is sent.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

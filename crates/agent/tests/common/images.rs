@@ -1,4 +1,4 @@
-//! Images made for tests, and registries to pull them from: Debian's own, and one that misbehaves as it is told.
+//! Images made for tests, and registries to pull them from: Debian's package, and one that misbehaves on request.
 
 use std::collections::BTreeMap;
 use std::fs;

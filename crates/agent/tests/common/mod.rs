@@ -1,4 +1,4 @@
-//! What the tests with real processes share.
+//! Helpers of the tests with real processes.
 
 use std::path::{Path, PathBuf};
 use std::process::Child;

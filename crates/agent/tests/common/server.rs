@@ -1,4 +1,4 @@
-//! A server reduced to what an agent sees of it.
+//! A server, reduced to what an agent sees of it.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

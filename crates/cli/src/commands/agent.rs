@@ -1,4 +1,4 @@
-//! `berth agent`: makes this machine a node.
+//! `berth agent`: runs the agent that makes this machine a node.
 
 use std::{collections::BTreeSet, path::Path};
 

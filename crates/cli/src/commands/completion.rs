@@ -1,4 +1,4 @@
-//! `berth completion`: the lines with which a shell completes what is typed after `berth`.
+//! `berth completion`: the script with which a shell completes arguments of `berth`.
 
 use clap::{Args, ValueEnum};
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};

@@ -1,4 +1,4 @@
-//! `berth explain`: why a job waits, and the smallest change that would place it.
+//! `berth explain`: why a job is not placed, and the smallest change that would place it.
 
 use berth_api::http::{GroupExplanation, JobExplanation, QueuePosition, Time};
 use clap::Args;

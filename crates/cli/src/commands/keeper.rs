@@ -1,4 +1,4 @@
-//! `berth keeper`: the small process beside each task. Agents call it; people do not.
+//! `berth keeper`: the small process beside each task, which agents start. It is not for users.
 
 use std::process::ExitCode;
 

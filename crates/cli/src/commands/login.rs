@@ -1,4 +1,4 @@
-//! `berth login` and `berth logout`: a token that is kept for a server, so that commands need not be given it.
+//! `berth login` and `berth logout`: a token that is stored for a server, so that commands need not be given it.
 
 use std::io::{self, BufRead, IsTerminal, Read};
 

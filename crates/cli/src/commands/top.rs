@@ -1,4 +1,4 @@
-//! `berth top`: the allocations that use most, again and again on a terminal.
+//! `berth top`: the allocations that use most, refreshed on a terminal.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -106,7 +106,7 @@ struct UsageRow {
     /// Percent of one core.
     cpu_percent: Option<f64>,
     memory_bytes: Option<u64>,
-    /// Of all its tasks.
+    /// Restarts of all its tasks.
     restarts: u32,
 }
 

@@ -1,4 +1,4 @@
-//! `berth server install-unit` and `berth agent install-unit`: what systemd must know to run them, as a file.
+//! `berth server install-unit` and `berth agent install-unit`: a unit file for systemd.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! Ids that may be meant, asked of the server. Who presses a key does not want to wait: whatever takes too long is left
-//! out, as is everything when no server answers.
+//! Candidates for the completion of ids, requested from the server. Whoever presses Tab must not wait: what takes too long is left
+//! out, and so is everything when no server answers.
 
 use std::{ffi::OsStr, time::Duration};
 
@@ -24,20 +24,20 @@ type Candidate = (String, String);
 
 /// Ids of jobs.
 pub fn jobs() -> ArgValueCompleter {
-    completer(async |remote, begun| jobs_like(&remote, &begun).await)
+    completer(async |remote, prefix| jobs_like(&remote, &prefix).await)
 }
 
 /// Ids of allocations.
 pub fn allocations() -> ArgValueCompleter {
-    completer(async |remote, begun| allocations_like(&remote, &begun).await)
+    completer(async |remote, prefix| allocations_like(&remote, &prefix).await)
 }
 
 /// Ids of jobs, and of allocations once enough is typed to identify them.
 pub fn jobs_or_allocations() -> ArgValueCompleter {
-    completer(async |remote, begun| {
-        let mut both = jobs_like(&remote, &begun).await?;
-        if !begun.is_empty() {
-            both.extend(allocations_like(&remote, &begun).await?);
+    completer(async |remote, prefix| {
+        let mut both = jobs_like(&remote, &prefix).await?;
+        if !prefix.is_empty() {
+            both.extend(allocations_like(&remote, &prefix).await?);
         }
         Ok(both)
     })
@@ -45,19 +45,19 @@ pub fn jobs_or_allocations() -> ArgValueCompleter {
 
 /// Ids of deployments.
 pub fn deployments() -> ArgValueCompleter {
-    completer(async |remote, begun| {
-        let describe = |of: Deployment| (id(&of.id, &begun), format!("{} {}", of.job_id, of.status));
-        let found = remote.beginning::<Deployment>("/v1/deployments", &begun).await?;
+    completer(async |remote, prefix| {
+        let describe = |of: Deployment| (id(&of.id, &prefix), format!("{} {}", of.job_id, of.status));
+        let found = remote.beginning::<Deployment>("/v1/deployments", &prefix).await?;
         Ok(found.into_iter().map(describe).collect())
     })
 }
 
 /// Ids of evaluations.
 pub fn evaluations() -> ArgValueCompleter {
-    completer(async |remote, begun| {
-        let describe = |eval: Evaluation| (id(&eval.id, &begun), format!("{} {}", eval.job_id, eval.status));
+    completer(async |remote, prefix| {
+        let describe = |eval: Evaluation| (id(&eval.id, &prefix), format!("{} {}", eval.job_id, eval.status));
         Ok(remote
-            .beginning::<Evaluation>("/v1/evaluations", &begun)
+            .beginning::<Evaluation>("/v1/evaluations", &prefix)
             .await?
             .into_iter()
             .map(describe)
@@ -67,36 +67,36 @@ pub fn evaluations() -> ArgValueCompleter {
 
 /// Names and ids of nodes.
 pub fn nodes() -> ArgValueCompleter {
-    completer(async |remote, begun| {
+    completer(async |remote, prefix| {
         let mut named = remote.beginning::<NodeStub>("/v1/nodes", "").await?;
-        named.retain(|node| node.name.starts_with(&begun));
+        named.retain(|node| node.name.starts_with(&prefix));
         if !named.is_empty() {
             return Ok(named.into_iter().map(|node| (node.name, node.status)).collect());
         }
-        let found = remote.beginning::<NodeStub>("/v1/nodes", &begun).await?;
-        let describe = |node: NodeStub| (id(&node.id, &begun), format!("{} {}", node.name, node.status));
+        let found = remote.beginning::<NodeStub>("/v1/nodes", &prefix).await?;
+        let describe = |node: NodeStub| (id(&node.id, &prefix), format!("{} {}", node.name, node.status));
         Ok(found.into_iter().map(describe).collect())
     })
 }
 
 /// Names of namespaces.
 pub fn namespaces() -> ArgValueCompleter {
-    completer(async |remote, begun| {
-        let found = remote.beginning::<Namespace>("/v1/namespaces", &begun).await?;
+    completer(async |remote, prefix| {
+        let found = remote.beginning::<Namespace>("/v1/namespaces", &prefix).await?;
         Ok(found.into_iter().map(|namespace| (namespace.name, namespace.description)).collect())
     })
 }
 
 /// Paths of variables.
 pub fn variables() -> ArgValueCompleter {
-    completer(async |remote, begun| {
-        let found = remote.beginning::<VariableMetadata>("/v1/vars", &begun).await?;
+    completer(async |remote, prefix| {
+        let found = remote.beginning::<VariableMetadata>("/v1/vars", &prefix).await?;
         Ok(found.into_iter().map(|variable| (variable.path, variable.namespace)).collect())
     })
 }
 
-async fn jobs_like(remote: &Remote, begun: &str) -> Result<Vec<Candidate>, Failure> {
-    let found = remote.beginning::<JobStub>("/v1/jobs", begun).await?;
+async fn jobs_like(remote: &Remote, prefix: &str) -> Result<Vec<Candidate>, Failure> {
+    let found = remote.beginning::<JobStub>("/v1/jobs", prefix).await?;
     let describe = |job: JobStub| {
         let about = format!("{} {}", job.job_type, job.status);
         (job.id, about)
@@ -104,17 +104,17 @@ async fn jobs_like(remote: &Remote, begun: &str) -> Result<Vec<Candidate>, Failu
     Ok(found.into_iter().map(describe).collect())
 }
 
-async fn allocations_like(remote: &Remote, begun: &str) -> Result<Vec<Candidate>, Failure> {
-    let found = remote.beginning::<AllocationStub>("/v1/allocations", begun).await?;
+async fn allocations_like(remote: &Remote, prefix: &str) -> Result<Vec<Candidate>, Failure> {
+    let found = remote.beginning::<AllocationStub>("/v1/allocations", prefix).await?;
     let describe =
-        |alloc: AllocationStub| (id(&alloc.id, begun), format!("{} {}", alloc.name, alloc.client_status));
+        |alloc: AllocationStub| (id(&alloc.id, prefix), format!("{} {}", alloc.name, alloc.client_status));
     Ok(found.into_iter().map(describe).collect())
 }
 
 /// A short id while that continues what was typed.
-fn id(id: &str, begun: &str) -> String {
+fn id(id: &str, prefix: &str) -> String {
     let short = short_id(id);
-    if short.starts_with(begun) { short } else { id.to_owned() }
+    if short.starts_with(prefix) { short } else { id.to_owned() }
 }
 
 /// A candidate's description fits on one line of a terminal.
@@ -125,14 +125,14 @@ fn plain(about: &str) -> String {
 fn completer(
     find: impl AsyncFn(Remote, String) -> Result<Vec<Candidate>, Failure> + Send + Sync + 'static,
 ) -> ArgValueCompleter {
-    ArgValueCompleter::new(move |begun: &OsStr| {
-        let Some(begun) = begun.to_str() else { return Vec::new() };
+    ArgValueCompleter::new(move |prefix: &OsStr| {
+        let Some(prefix) = prefix.to_str() else { return Vec::new() };
         let shell = std::env::var(super::VARIABLE).unwrap_or_default();
-        let begun = quote::unquoted(&shell, begun).into_owned();
+        let prefix = quote::unquoted(&shell, prefix).into_owned();
         let found = Global::of_words(std::env::args()).remote().and_then(|remote| {
             let patience = Duration::from_millis(PATIENCE_MS);
             block_on(async {
-                tokio::time::timeout(patience, find(remote, begun)).await.unwrap_or(Ok(vec![]))
+                tokio::time::timeout(patience, find(remote, prefix)).await.unwrap_or(Ok(vec![]))
             })
         });
         let candidate = |(id, about): Candidate| {

@@ -1,4 +1,4 @@
-//! Completion for shells: the command line's own words, and ids that the server knows at this moment.
+//! Shell completion: words of the command line itself, and ids that the server knows at this moment.
 //!
 //! A shell calls `berth` with `COMPLETE` set, as `berth completion SHELL` arranges.
 

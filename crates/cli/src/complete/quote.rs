@@ -1,4 +1,5 @@
-//! Ids as a shell may put them on a command line. They come from strangers: an id that reads as code must never run.
+//! Quotes ids so that a shell may put them on a command line. They come from strangers: an id that reads as shell code must never
+//! run.
 
 use std::borrow::Cow;
 

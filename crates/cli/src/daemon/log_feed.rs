@@ -1,4 +1,4 @@
-//! The log as others watch it through the HTTP API: the same events, as text and as JSON, and off while nobody watches.
+//! The log as it is watched through the HTTP API: the same events as text and as JSON. It costs nothing while nobody watches.
 
 use std::io;
 

@@ -26,7 +26,7 @@ struct ReschedulePayload {
 }
 
 impl JobPayload {
-    /// Of a job that was purged.
+    /// The payload that stands for a job that was purged.
     pub fn purged() -> Self {
         Self { status: "dead".to_owned(), stop: true, ..Self::default() }
     }

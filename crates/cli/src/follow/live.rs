@@ -1,4 +1,4 @@
-//! What a terminal shows while things go on: a bar, counts, and the allocations that matter.
+//! The display on a terminal while a job is followed: a bar, counts, and the allocations that matter.
 
 use std::time::Duration;
 

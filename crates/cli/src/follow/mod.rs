@@ -1,4 +1,4 @@
-//! Following a job from its evaluation until its allocations run, or have ended.
+//! Follows a job from its evaluation until its allocations run, or have ended.
 //!
 //! [`Progress`] is pure: events go in, and it knows how far things are. The loop here only reads the event stream and
 //! shows what has changed.

@@ -1,4 +1,4 @@
-//! How far a job has come, derived from the events of its evaluation and its allocations.
+//! The progress of a job, derived from the events of its evaluation, allocations and deployment.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ pub struct Progress {
     eval: Option<Evaluation>,
     /// How the job itself is.
     job: Option<JobPayload>,
-    /// Of the version that was registered.
+    /// The deployment of the version that was registered.
     deployment: Option<Deployment>,
     allocs: BTreeMap<String, AllocProgress>,
 }
@@ -490,7 +490,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn older_news_changes_nothing() {
+    fn older_events_change_nothing() {
         let mut progress = Progress::starting("e1");
         progress.take(vec![eval("e1", "complete"), alloc("a1", "e1", "running", 7)]);
         progress.take(vec![alloc("a1", "e1", "pending", 6)]);
@@ -514,7 +514,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_start_waits_for_is_told() {
+    fn the_reason_why_a_start_waits_is_shown() {
         let events =
             json!([{ "Type": "Received" }, { "Type": "Driver", "Message": "Downloading image nginx" }]);
         let tasks = json!({ "web": { "State": "pending", "Events": events } });
@@ -525,7 +525,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn trouble_is_told_while_a_task_waits_to_be_restarted() {
+    fn trouble_is_shown_while_a_task_waits_to_be_restarted() {
         let events = json!([
             { "Type": "Driver Failure", "Time": 2, "DisplayMessage": "no such file: /bin/nope" },
             { "Type": "Received", "Time": 3 },

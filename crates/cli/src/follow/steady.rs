@@ -1,4 +1,4 @@
-//! Whether what runs stays up: a task that exits at once was running, too.
+//! Whether what runs keeps running: a task that exits at once was running for a moment, too.
 
 use std::time::Duration;
 
@@ -49,9 +49,9 @@ mod tests {
     #[test]
     fn what_restarts_is_waited_for_and_what_stays_up_is_not() {
         let (mut progress, mut steady) = (Progress::starting("e1"), Steady::default());
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let mut is_over =
-            |progress: &Progress, after: u32| steady.is_over(progress, begun + STEADY_FOR / 2 * after);
+            |progress: &Progress, after: u32| steady.is_over(progress, started_at + STEADY_FOR / 2 * after);
         progress.take(vec![eval("e1", "complete"), alloc("a1", "e1", "running", 5)]);
         assert!(progress.is_settled() && !is_over(&progress, 0));
         progress.take(vec![alloc("a1", "e1", "pending", 6)]);

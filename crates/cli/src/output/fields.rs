@@ -1,4 +1,4 @@
-//! Names and values below each other, for one thing in detail.
+//! Aligned names and values, for one item in detail.
 
 use unicode_width::UnicodeWidthStr;
 

@@ -1,4 +1,4 @@
-//! The forms in which data is printed: text for people, and what scripts read.
+//! Output formats: text for people, and what scripts read.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Why something could not be placed: how the nodes fell out of consideration, step by step.
+//! Why something could not be placed: how many nodes each step of filtering left.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Where text goes, and how much of it fits there.
+//! Where output goes, and how wide it may be.
 
 use super::{
     style::{Palette, Tone},

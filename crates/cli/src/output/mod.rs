@@ -1,4 +1,4 @@
-//! What people and scripts read: tables and fields on standard output, talk on standard error.
+//! Output for people and scripts: tables and fields on standard output, messages on standard error.
 
 mod fields;
 mod format;

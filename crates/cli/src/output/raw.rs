@@ -1,5 +1,5 @@
-//! What tasks print. A file or a pipe gets each byte as it is; a terminal gets text and colours, and nothing else that
-//! would steer it: a task's output comes from strangers, and may move the cursor, rename windows or answer for the user.
+//! Prints the output of tasks. A file or a pipe gets each byte unchanged; a terminal gets text and colours only. Other control
+//! sequences are removed: they come from strangers, and may move the cursor, rename windows or type on the user's behalf.
 
 use std::{
     io::{self, IsTerminal, Write},

@@ -1,4 +1,4 @@
-//! Lines on a terminal that are drawn again whenever they change.
+//! Redraws lines on a terminal whenever they change.
 
 use std::io::{self, Write};
 

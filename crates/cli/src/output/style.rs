@@ -1,5 +1,5 @@
-//! Colours: a few tones for words that say how things are. None when NO_COLOR is set, or NOMAD_CLI_NO_COLOR, or where no terminal is
-//! and neither FORCE_COLOR nor CLICOLOR_FORCE asks for them.
+//! Colours of words that report a status. None when NO_COLOR or NOMAD_CLI_NO_COLOR is set, or where there is no terminal and neither
+//! FORCE_COLOR nor CLICOLOR_FORCE is set.
 
 use std::{ffi::OsString, io::IsTerminal};
 
@@ -11,7 +11,7 @@ pub enum Tone {
     Plain,
     /// It is as it should be.
     Good,
-    /// It may become good.
+    /// A status that may become good.
     Waiting,
     /// A failure.
     Bad,
@@ -73,13 +73,13 @@ impl Palette {
     /// before what
     /// the stream is.
     fn from_environment(is_terminal: bool, variable: impl Fn(&str) -> Option<OsString>) -> Self {
-        let given = |name: &str| variable(name).filter(|value| !value.is_empty());
-        let is_on = |name: &&str| given(name).is_some_and(|value| value != "0" && value != "false");
-        let is_off = |name: &&str| given(name).is_some_and(|value| value == "0" || value == "false");
-        let refused = ["NO_COLOR", "NOMAD_CLI_NO_COLOR"].iter().any(|name| given(name).is_some())
+        let setting = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let is_on = |name: &&str| setting(name).is_some_and(|value| value != "0" && value != "false");
+        let is_off = |name: &&str| setting(name).is_some_and(|value| value == "0" || value == "false");
+        let refused = ["NO_COLOR", "NOMAD_CLI_NO_COLOR"].iter().any(|name| setting(name).is_some())
             || ["FORCE_COLOR", "CLICOLOR"].iter().any(is_off);
         let forced = ["FORCE_COLOR", "CLICOLOR_FORCE"].iter().any(is_on);
-        let dumb = given("TERM").is_none_or(|term| term == "dumb");
+        let dumb = setting("TERM").is_none_or(|term| term == "dumb");
         if !refused && (forced || is_terminal && !dumb) { Self::Ansi } else { Self::Plain }
     }
 

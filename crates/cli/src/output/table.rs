@@ -146,40 +146,40 @@ impl Table {
     /// columns of words first, then leaves out what can be spared, the last first. Where ids are still too long, each has a line of
     /// its own above its row.
     pub fn render(&self) -> String {
-        let mut shown: Vec<usize> =
+        let mut visible: Vec<usize> =
             (0..self.columns.len()).filter(|at| self.layout.wide || !self.columns[*at].wide).collect();
-        self.leave_out_extra(&mut shown);
-        let fit = self.fit(&shown, None).or_else(|| self.fit(&shown, Some(self.folded_over(&shown)?)));
-        let fit = fit.unwrap_or_else(|| self.cut_most(shown));
+        self.leave_out_extra(&mut visible);
+        let fit = self.fit(&visible, None).or_else(|| self.fit(&visible, Some(self.folded_over(&visible)?)));
+        let fit = fit.unwrap_or_else(|| self.cut_most(visible));
         self.rows.iter().map(|row| self.line(row, &fit)).collect()
     }
 
     /// Columns and widths that fit the terminal; none where there are none that do not cut words too far.
-    fn fit(&self, shown: &[usize], folded_over: Option<usize>) -> Option<Fit> {
-        let mut shown = shown.to_vec();
+    fn fit(&self, visible: &[usize], folded_over: Option<usize>) -> Option<Fit> {
+        let mut visible = visible.to_vec();
         loop {
-            let widths = self.widths(&shown, COLUMN_WIDTH_MIN, folded_over);
+            let widths = self.widths(&visible, COLUMN_WIDTH_MIN, folded_over);
             if self.fits(&widths) {
-                return Some(Fit { shown, widths, folded_over });
+                return Some(Fit { visible, widths, folded_over });
             }
-            let spare = shown.iter().rposition(|at| self.columns[*at].spare)?;
-            shown.remove(spare);
+            let spare = visible.iter().rposition(|at| self.columns[*at].spare)?;
+            visible.remove(spare);
         }
     }
 
     /// As little as can be shown, though it may be too wide.
-    fn cut_most(&self, mut shown: Vec<usize>) -> Fit {
-        let folded_over = self.folded_over(&shown);
-        shown.retain(|at| !self.columns[*at].spare);
-        let widths = self.widths(&shown, COLUMN_WIDTH_LEAST, folded_over);
-        Fit { shown, widths, folded_over }
+    fn cut_most(&self, mut visible: Vec<usize>) -> Fit {
+        let folded_over = self.folded_over(&visible);
+        visible.retain(|at| !self.columns[*at].spare);
+        let widths = self.widths(&visible, COLUMN_WIDTH_LEAST, folded_over);
+        Fit { visible, widths, folded_over }
     }
 
     /// The width that ids may have beside other columns, half of the terminal; none where the first column has none that is wider.
-    fn folded_over(&self, shown: &[usize]) -> Option<usize> {
-        let (first, half) = (*shown.first()?, self.layout.columns? / 2);
+    fn folded_over(&self, visible: &[usize]) -> Option<usize> {
+        let (first, half) = (*visible.first()?, self.layout.columns? / 2);
         let is_id = self.columns[first].kind == ColumnKind::Id;
-        (is_id && shown.len() > 1 && self.widest(first) > half).then_some(half)
+        (is_id && visible.len() > 1 && self.widest(first) > half).then_some(half)
     }
 
     /// Whether lines of columns of these widths fit the terminal.
@@ -189,15 +189,15 @@ impl Table {
     }
 
     /// Leaves out the extra columns that say nothing or for which something would be cut, the last first.
-    fn leave_out_extra(&self, shown: &mut Vec<usize>) {
+    fn leave_out_extra(&self, visible: &mut Vec<usize>) {
         if self.layout.wide {
             return;
         }
         for at in (0..self.columns.len()).rev().filter(|at| self.columns[*at].extra) {
             let says = self.rows.iter().skip(1).any(|row| !row[at].text.is_empty());
-            let uncut: Vec<usize> = shown.iter().map(|at| self.widest(*at)).collect();
+            let uncut: Vec<usize> = visible.iter().map(|at| self.widest(*at)).collect();
             if !says || !self.fits(&uncut) {
-                shown.retain(|other| *other != at);
+                visible.retain(|other| *other != at);
             }
         }
     }
@@ -208,15 +208,15 @@ impl Table {
     }
 
     /// As wide as the cells are, or as narrow as a terminal needs and `least` allows. Ids that are folded take no room.
-    fn widths(&self, shown: &[usize], least: usize, folded_over: Option<usize>) -> Vec<usize> {
-        let mut widths: Vec<usize> = shown.iter().map(|at| self.widest(*at)).collect();
-        if let (Some(most), Some(first)) = (folded_over, shown.first()) {
+    fn widths(&self, visible: &[usize], least: usize, folded_over: Option<usize>) -> Vec<usize> {
+        let mut widths: Vec<usize> = visible.iter().map(|at| self.widest(*at)).collect();
+        if let (Some(most), Some(first)) = (folded_over, visible.first()) {
             let beside = self.rows.iter().map(|row| row[*first].text.width()).filter(|width| *width <= most);
             widths[0] = beside.max().unwrap_or(0);
         }
         while !self.fits(&widths) {
             let may_be_cut = |(at, width): &(usize, &mut usize)| {
-                matches!(self.columns[shown[*at]].kind, ColumnKind::Text | ColumnKind::Name)
+                matches!(self.columns[visible[*at]].kind, ColumnKind::Text | ColumnKind::Name)
                     && **width > least
             };
             let Some((_, widest)) =
@@ -232,7 +232,7 @@ impl Table {
     fn line(&self, row: &[Cell], fit: &Fit) -> String {
         let mut line = String::new();
         let mut space = 0;
-        for (position, (&at, &width)) in fit.shown.iter().zip(&fit.widths).enumerate() {
+        for (position, (&at, &width)) in fit.visible.iter().zip(&fit.widths).enumerate() {
             if position == 0 && fit.folded_over.is_some_and(|most| row[at].text.width() > most) {
                 line.push_str(&self.layout.palette.paint(&row[at].text, row[at].tone));
                 line.push('\n');
@@ -264,8 +264,8 @@ impl Table {
 /// What of a table is shown on a terminal.
 struct Fit {
     /// The positions of columns.
-    shown: Vec<usize>,
-    /// Of each of them, in columns of the terminal.
+    visible: Vec<usize>,
+    /// The width of each of them, in columns of the terminal.
     widths: Vec<usize>,
     /// Ids of the first column that are wider have a line of their own.
     folded_over: Option<usize>,

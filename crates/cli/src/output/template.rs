@@ -1,4 +1,4 @@
-//! Templates of the reader's own: `-t '{{ ID }} {{ Status }}'`.
+//! Output by the user's own templates: `-t '{{ ID }} {{ Status }}'`.
 //!
 //! The language is Jinja's: a list is printed by applying the template to each of its members, so that the common case needs no
 //! loop. What Nomad's commands take, in Go's template language, is understood as well: there the list is the dot.
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn errors_are_reported() {
         let job = json!({ "ID": "web", "Status": "running" });
         check(
             "{{ Id }}",

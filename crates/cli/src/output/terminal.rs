@@ -1,4 +1,4 @@
-//! What is at the other end of standard output and standard error.
+//! The size of the terminals at standard output and standard error, where there are any.
 
 use std::{io::IsTerminal, os::fd::AsFd};
 
@@ -9,8 +9,8 @@ const HELP_COLUMNS_MAX: usize = 100;
 
 /// Columns that fit standard output: those of the variable COLUMNS, or of the terminal; none when it goes elsewhere.
 pub fn stdout_width() -> Option<usize> {
-    let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    given.filter(|columns| *columns > 0).or_else(|| width(&std::io::stdout()))
+    let columns_set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    columns_set.filter(|columns| *columns > 0).or_else(|| width(&std::io::stdout()))
 }
 
 /// Columns that help is written in: no narrower than can be read, and no wider than is read well.

@@ -1,4 +1,4 @@
-//! Text that others wrote, made safe to show.
+//! Makes text that others wrote safe to print.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Moments and spans as people read them.
+//! Times and durations for people.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_told_in_two_units() {
+    fn ages_have_two_units() {
         let second = 1_000_000_000;
         for (seconds, expected) in
             [(0, "0s ago"), (59, "59s ago"), (192, "3m12s ago"), (7_200, "2h ago"), (90_061, "1d1h ago")]

@@ -1,4 +1,4 @@
-//! The page of commands: a section for each, in the order of help.
+//! The reference page of commands: a section for each, in the order of help.
 
 use clap::{Arg, Command, CommandFactory, builder::StyledStr};
 

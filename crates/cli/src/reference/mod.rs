@@ -1,4 +1,4 @@
-//! The pages in docs/reference, made from the tables in the code. `UPDATE_EXPECT=1` writes them again.
+//! The pages in docs/reference that are generated from tables in the code. `UPDATE_EXPECT=1` writes them again.
 
 mod commands;
 
@@ -42,14 +42,14 @@ fn header(names: &[&str]) -> String {
 }
 
 #[test]
-fn the_commands_are_told() {
+fn the_page_of_commands_is_current() {
     let about =
         "Every command with its arguments. Long flags may be written with one dash: `-detach` is `--detach`.";
     page!("commands.md").assert_eq(&page("Commands", about, &commands::all()));
 }
 
 #[test]
-fn the_exit_codes_are_told() {
+fn the_page_of_exit_codes_is_current() {
     let rows = EXIT_CODES.iter().map(|(code, meaning)| row(&[&code.to_string(), meaning]));
     let body = header(&["code", "meaning"]) + &rows.collect::<String>();
     let about =
@@ -58,7 +58,7 @@ fn the_exit_codes_are_told() {
 }
 
 #[test]
-fn the_settings_are_told() {
+fn the_page_of_settings_is_current() {
     let about = "Settings of `berth dev`, `berth server` and `berth agent`. Each has a flag, a variable, and a key in the \
         TOML file that `--config` names, under the flag's name. A flag goes before the variable, that before the file, \
         and that before the default.";
@@ -77,7 +77,7 @@ fn setting_row(setting: &Setting, role: Role) -> String {
 }
 
 #[test]
-fn the_endpoints_are_told() {
+fn the_page_of_endpoints_is_current() {
     let about = "The HTTP API: paths and shapes are those that Nomad's clients know. `GET` answers `HEAD` too, and `PUT` \
         stands for `POST`. The capability is what a caller must be allowed where ACLs are on.\n\n\
         Answers say in `X-Nomad-Index` where what was read last changed or where a write was committed, and in `X-Nomad-KnownLeader` \
@@ -129,7 +129,7 @@ fn examples(table: &Table, is_wanted: impl Fn(&Route) -> bool) -> String {
 }
 
 #[test]
-fn the_rules_of_placement_are_told() {
+fn the_page_of_placement_rules_is_current() {
     let about = "How a node is found for an allocation: filters turn nodes away, scores order those that are left. \
         [Why it is done so](../explanation/placement.md) is another page.";
     let named = |name: &str, says: &str| row(&[&format!("`{name}`"), says]);

@@ -1,4 +1,4 @@
-//! Requests about who may do what.
+//! Requests about policies, roles and tokens.
 
 use berth_api::http::{AclBootstrap, AclPolicy, AclPolicyStub, AclPolicyWritten, AclRole, AclToken, Target};
 
@@ -10,8 +10,6 @@ impl Remote {
     pub async fn bootstrap_acl(&self, request: &AclBootstrap) -> Result<AclToken, Failure> {
         self.put(&Target::new("/v1/acl/bootstrap"), request).await
     }
-
-    /// All policies.
     pub async fn acl_policies(&self) -> Result<Vec<AclPolicyStub>, Failure> {
         self.get(&self.list(Target::new("/v1/acl/policies"))).await
     }
@@ -31,8 +29,6 @@ impl Remote {
     pub async fn delete_acl_policy(&self, name: &str) -> Result<(), Failure> {
         self.delete(&Target::new("/v1/acl/policy").part(name)).await
     }
-
-    /// All roles.
     pub async fn acl_roles(&self) -> Result<Vec<AclRole>, Failure> {
         self.get(&self.list(Target::new("/v1/acl/roles"))).await
     }
@@ -60,8 +56,6 @@ impl Remote {
     pub async fn delete_acl_role(&self, id: &str) -> Result<(), Failure> {
         self.delete(&Target::new("/v1/acl/role").part(id)).await
     }
-
-    /// All tokens.
     pub async fn acl_tokens(&self) -> Result<Vec<AclToken>, Failure> {
         self.get(&self.list(Target::new("/v1/acl/tokens"))).await
     }

@@ -1,4 +1,4 @@
-//! Requests about allocations and what their tasks print.
+//! Requests about allocations, their files and their tasks' output.
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,6 @@ use super::Remote;
 use crate::failure::Failure;
 
 impl Remote {
-    /// All deployments.
     pub async fn deployments(&self) -> Result<Vec<Deployment>, Failure> {
         self.get(&self.list(self.target("/v1/deployments"))).await
     }

@@ -11,7 +11,6 @@ use crate::failure::Failure;
 const IMAGES: &str = "/v1/client/images";
 
 impl Remote {
-    /// The images of a node.
     pub async fn node_images(&self, node: &str) -> Result<NodeImages, Failure> {
         self.get(&self.target(IMAGES).param("node_id", node)).await
     }

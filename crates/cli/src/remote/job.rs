@@ -169,8 +169,6 @@ impl Remote {
         })
         .await
     }
-
-    /// All jobs.
     pub async fn jobs(&self) -> Result<Vec<JobStub>, Failure> {
         // How many of them run changes without the list's index, or each allocation of the cluster would wake its readers.
         if let Some(read_targets) = &self.read_targets {

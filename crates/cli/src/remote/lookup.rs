@@ -1,4 +1,4 @@
-//! Whole ids for the beginnings that people type.
+//! Finds the whole ids for the prefixes that users type.
 
 use berth_api::http::{AllocationStub, JobStub};
 
@@ -103,16 +103,19 @@ impl Remote {
         only(kind.name(), id, found.iter().map(ListItem::candidate).collect())
     }
 
-    /// Those whose ids begin like this; or the nodes of that name.
+    /// Those whose ids begin like this, and the nodes of that name: a name such as `db1` may be the beginning of another node's id.
     async fn matching(&self, kind: IdKind, id: &str) -> Result<Vec<ListItem>, Failure> {
         let mut found: Vec<ListItem> = Vec::new();
         if begins_an_id(id) {
             found = self.beginning(kind.path(), id).await?;
             found.retain(|item| item.id.starts_with(id));
         }
-        if found.is_empty() && kind == IdKind::Node {
-            found = self.get(&self.list(self.target(kind.path()))).await?;
-            found.retain(|node| node.name == id);
+        if kind == IdKind::Node {
+            let all = self.target(kind.path());
+            // What would have to be escaped in the filter is selected here alone.
+            let is_plain = id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+            let target = if is_plain { all.param("filter", format!("Name == \"{id}\"")) } else { all };
+            add_named(&mut found, self.get(&target).await?, id);
         }
         Ok(found)
     }
@@ -185,7 +188,7 @@ impl Remote {
         }
     }
 
-    /// Of a job the newest allocation, rather one that runs than one that has ended.
+    /// The newest allocation of a job; running ones come before those that have ended.
     pub async fn newest_allocation(&self, job: &str) -> Result<AllocationStub, Failure> {
         self.newest_allocation_of(job, None).await
     }
@@ -214,6 +217,15 @@ impl Remote {
     /// The first things of a list whose ids begin like this.
     pub async fn beginning<T: DeserializeOwned>(&self, path: &str, id: &str) -> Result<Vec<T>, Failure> {
         self.get(&self.target(path).param("prefix", id).param("per_page", CANDIDATES_MAX)).await
+    }
+}
+
+/// Adds the nodes of that name to those whose ids begin like it.
+fn add_named(found: &mut Vec<ListItem>, nodes: Vec<ListItem>, name: &str) {
+    for node in nodes.into_iter().filter(|node| node.name == name) {
+        if !found.iter().any(|known| known.id == node.id) {
+            found.push(node);
+        }
     }
 }
 
@@ -291,6 +303,26 @@ mod tests {
             1fff  web.front[1]  running
         "#]]
         .assert_eq(&only("node", "1", vec![candidate("1a2b"), candidate("1fff")]).unwrap_err().to_string());
+    }
+
+    #[test]
+    fn a_nodes_name_is_not_taken_for_the_beginning_of_another_nodes_id() {
+        let node =
+            |id: &str, name: &str| ListItem { id: id.into(), name: name.into(), ..ListItem::default() };
+        let nodes = || vec![node("77aa", "db1"), node("db1f", "web"), node("db2e", "db2")];
+        let find = |beginning: Vec<ListItem>, text: &str| {
+            let mut found = beginning;
+            add_named(&mut found, nodes(), text);
+            only("node", text, found.iter().map(ListItem::candidate).collect())
+        };
+        assert_eq!(
+            find(vec![node("db1f", "web")], "db1").unwrap_err().exit(),
+            Exit::Usage,
+            "either may be meant"
+        );
+        assert_eq!(find(Vec::new(), "db1").unwrap(), "77aa");
+        assert_eq!(find(vec![node("db2e", "db2")], "db2").unwrap(), "db2e", "both are one node");
+        assert_eq!(find(Vec::new(), "x").unwrap_err().exit(), Exit::NotFound);
     }
 
     #[test]

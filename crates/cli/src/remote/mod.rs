@@ -1,4 +1,4 @@
-//! The server that commands talk to: a file of requests for each resource, and the shortened ids that people type.
+//! The server that commands talk to: a file of requests for each resource, and the lookup of shortened ids.
 
 mod acl;
 mod alloc;
@@ -84,7 +84,7 @@ pub struct Certificates {
     pub key: Option<PathBuf>,
     /// The name that its certificate must have; none for that of the address.
     pub server_name: Option<String>,
-    /// Whoever answers is believed.
+    /// The server's certificate is not verified.
     pub skip_verify: bool,
 }
 

@@ -39,7 +39,6 @@ impl From<WholeAllocation> for AllocationStub {
 }
 
 impl Remote {
-    /// All nodes.
     pub async fn nodes(&self) -> Result<Vec<NodeStub>, Failure> {
         self.get(&self.list(self.target("/v1/nodes"))).await
     }
@@ -104,8 +103,6 @@ impl Remote {
     pub async fn revoke_node(&self, id: &str) -> Result<(), Failure> {
         self.put::<Value>(&self.target("/v1/node").part(id).part("revoke"), &json!({})).await.map(drop)
     }
-
-    /// All node pools.
     pub async fn node_pools(&self) -> Result<Vec<NodePool>, Failure> {
         // Servers send this list whole.
         let whole = self.paged(Page::default());
@@ -121,8 +118,6 @@ impl Remote {
         let read = self.get(&self.target("/v1/node/pool").part(name)).await;
         read.map_err(|failure: Failure| failure.naming("node pool", name, "node pool list"))
     }
-
-    /// The nodes of a node pool.
     pub async fn nodes_of_pool(&self, name: &str) -> Result<Vec<NodeStub>, Failure> {
         self.get(&self.list(self.target("/v1/node/pool").part(name).part("nodes"))).await
     }

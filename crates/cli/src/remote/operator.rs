@@ -1,4 +1,4 @@
-//! Requests about the servers themselves.
+//! Requests about the servers and the cluster's configuration.
 
 use std::{fs::File, io, path::Path};
 

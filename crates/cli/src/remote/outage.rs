@@ -1,4 +1,4 @@
-//! Retrying while a server does not answer for a moment, as during its restart or an election.
+//! Retries while a server does not answer for a moment, as during a restart or an election.
 
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,6 @@ use super::Remote;
 use crate::failure::{Exit, Failure};
 
 impl Remote {
-    /// All namespaces.
     pub async fn namespaces(&self) -> Result<Vec<Namespace>, Failure> {
         self.get(&self.list(self.target("/v1/namespaces"))).await
     }
@@ -41,8 +40,6 @@ impl Remote {
         let deleted = self.delete(&self.target("/v1/namespace").part(name)).await;
         deleted.map_err(|failure: Failure| failure.naming("namespace", name, "namespace list"))
     }
-
-    /// All quotas.
     pub async fn quotas(&self) -> Result<Vec<Quota>, Failure> {
         self.get(&self.list(self.target("/v1/quotas"))).await
     }

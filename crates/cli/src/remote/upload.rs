@@ -1,4 +1,4 @@
-//! What is written while it is sent.
+//! A request body that is written while it is sent.
 
 use std::{
     io::{self, Write},

@@ -1,4 +1,4 @@
-//! What allocations use, requested from all their nodes.
+//! The usage of allocations, requested from all their nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -34,8 +34,6 @@ impl Remote {
         let deleted = self.client.delete::<Value>(&target).await;
         deleted.map(drop).map_err(|error| without_items(error, path))
     }
-
-    /// The root keys.
     pub async fn root_keys(&self) -> Result<Vec<KeyringKey>, Failure> {
         self.get(&Target::new("/v1/operator/keyring/keys")).await
     }

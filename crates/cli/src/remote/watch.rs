@@ -1,4 +1,4 @@
-//! `-watch`: records what was read, and waits until some of it has changed.
+//! `-watch`: notes what was read, and waits until some of it has changed.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},

@@ -1,4 +1,4 @@
-//! The table of settings as flags and variables of a command.
+//! The table of settings as a command's flags and environment variables.
 
 use std::{collections::BTreeMap, path::PathBuf};
 

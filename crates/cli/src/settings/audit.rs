@@ -1,4 +1,4 @@
-//! How a server records who did what.
+//! The settings of a server's audit log.
 
 use std::{
     path::{Path, PathBuf},

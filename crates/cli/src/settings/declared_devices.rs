@@ -1,5 +1,5 @@
-//! Devices of a node as an operator names them, one for each text: `VENDOR/TYPE/MODEL=ID`, then what else there is to say
-//! of it, each after a semicolon: `file=PATH` for a device file, and `ATTRIBUTE=VALUE`.
+//! Parses the devices that an operator declares: `VENDOR/TYPE/MODEL=ID`, then, each after a semicolon, `file=PATH` for a device file
+//! and `ATTRIBUTE=VALUE` for attributes.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_a_name_an_id_and_what_else_is_said_of_it() {
+    fn a_device_is_a_name_an_id_and_options() {
         let read =
             devices(&["nvidia/gpu/T4=GPU-1", "acme/fpga/A1=0;file=/dev/a0;memory=8 GiB;file=/dev/ctl"]);
         let read = read.unwrap();

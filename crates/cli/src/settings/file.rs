@@ -1,4 +1,4 @@
-//! Settings in a TOML file. A key that no setting has is a mistake, never ignored.
+//! Settings in a TOML file. An unknown key is an error, never ignored.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -19,7 +19,7 @@ use crate::{
 /// The values of one setting from the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FromFile {
-    /// From 1.
+    /// The line, counted from 1.
     pub line: usize,
     /// The value, or the values.
     pub values: Vec<String>,

@@ -1,4 +1,4 @@
-//! Lays flags and variables over the file, and that over the defaults.
+//! Merges settings: flags and environment variables over the file, and that over the defaults.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_value_is_told_with_its_place() {
+    fn a_bad_value_is_reported_with_its_source() {
         let bad =
             |from_args, config: Option<&Path>| load(Role::Agent, config, &from_args).unwrap_err().to_string();
         assert!(bad(args(false, "reserved-cpu", "x"), None).starts_with("error: --reserved-cpu: `x` is not"));

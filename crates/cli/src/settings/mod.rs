@@ -1,6 +1,6 @@
 //! Settings of `berth dev`, `berth server` and `berth agent`: the same names as flags, in the environment and in files.
 //!
-//! A flag goes before the environment, that before the file, and that before the default.
+//! A flag overrides the environment, that the file, and that the default.
 
 mod args;
 mod audit;
@@ -42,7 +42,7 @@ pub use tls::{TLS_DIR, TlsSettings};
 
 /// The default share of all connections and waits that one address may have.
 const ADDRESS_PART: usize = 16;
-/// And a token this part of all waits.
+/// One token may hold this part of all waits.
 const TOKEN_PART: usize = 3;
 
 /// What a long-running command was given, every default filled in.

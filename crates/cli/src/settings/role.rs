@@ -1,4 +1,4 @@
-//! What a process started by `berth dev`, `berth server` or `berth agent` is.
+//! The roles of a process: `berth dev`, `berth server` or `berth agent`.
 
 use std::fmt;
 

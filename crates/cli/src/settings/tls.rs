@@ -1,4 +1,4 @@
-//! Where a server or an agent finds its certificates.
+//! The certificate files of a server or an agent.
 
 use std::{
     collections::BTreeMap,

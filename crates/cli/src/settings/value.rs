@@ -1,4 +1,4 @@
-//! Parsing the value of a setting, from a flag, a variable or a file.
+//! Parses the value of a setting, from a flag, a variable or a file.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,11 +40,11 @@ impl SettingValue<'_> {
     }
 
     pub fn paths(&self) -> Result<Vec<PathBuf>, String> {
-        self.each(|given| given.path())
+        self.each(|setting| setting.path())
     }
 
     pub fn ports(&self) -> Result<Vec<u16>, String> {
-        self.each(|given| given.parsed("a port"))
+        self.each(|setting| setting.parsed("a port"))
     }
 
     /// An address without a port.
@@ -224,7 +224,7 @@ impl SettingValue<'_> {
         if self.0.is_empty() {
             return Err("names no server".into());
         }
-        self.each(|given| given.host_and_port())
+        self.each(|setting| setting.host_and_port())
     }
 
     /// `KEY=VALUE` pairs.

@@ -1,5 +1,5 @@
-//! Volumes of a node as an operator names them, `NAME=PATH`, and directories that containers mount by their paths; both
-//! perhaps with `;read_only` after them.
+//! Parses volumes that an operator declares, `NAME=PATH`, and directories that containers may mount by path, each with an optional
+//! `;read_only`.
 
 use std::path::{Component, PathBuf};
 

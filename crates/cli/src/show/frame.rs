@@ -1,4 +1,4 @@
-//! What is printed again and again: in place on a terminal, one after the other elsewhere.
+//! Repeated output: redrawn in place on a terminal, one after the other elsewhere.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! How every reading command prints: in which form, once or again with each change.
+//! How commands print what they read: in which format, and once or again with each change.
 
 mod frame;
 

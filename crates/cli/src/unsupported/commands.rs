@@ -1,4 +1,4 @@
-//! Commands of Nomad that are not there, with what to do instead.
+//! Nomad's commands that Berth does not have, with what to use instead.
 
 /// What people type who know other tools, with what it is here.
 pub(super) const OTHERS_WORDS: &[(&str, &str)] = &[

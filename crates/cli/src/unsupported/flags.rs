@@ -1,4 +1,4 @@
-//! Flags of Nomad's commands that are not there, with what to do instead.
+//! Flags of Nomad's commands that Berth does not have, with what to use instead.
 
 /// Flags of Nomad's commands that are not there: the command's words, none for any command; the flags, with an
 /// asterisk the beginning of several; and what to do instead.

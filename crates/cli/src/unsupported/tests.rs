@@ -1,4 +1,4 @@
-//! Each command and flag of Nomad does something, or is refused by its name.
+//! Each command and flag of Nomad works, or is refused by name.
 
 use clap::{CommandFactory, Parser};
 
@@ -13,7 +13,7 @@ fn error_message(line: &str) -> Option<String> {
 }
 
 #[test]
-fn each_is_absent_and_told_so() {
+fn each_is_absent_and_its_error_says_so() {
     for (name, instead) in ABSENT {
         let message = error_message(&format!("berth --namespace ops {name} x")).unwrap_or_default();
         assert!(message.contains(&format!("`{name}` is a command of Nomad")), "{name}: {message}");
@@ -37,7 +37,7 @@ fn words_of_other_tools_lead_to_commands_that_there_are() {
 }
 
 #[test]
-fn a_command_of_others_is_said_to_be_theirs() {
+fn a_command_of_another_product_is_refused_as_such() {
     let message = error_message("berth promote web").expect("it is explained");
     assert!(message.starts_with("error: there is no `berth promote`"), "{message}");
     assert!(message.contains("`berth job promote` or `berth deployment promote`"), "{message}");

@@ -1,4 +1,4 @@
-//! Containers in `berth dev`: what they reach, what is measured of them, and where none can run.
+//! Containers in `berth dev`: their networks, their usage, and machines on which none can run.
 
 use super::{e2e::busybox::busybox_images, *};
 
@@ -38,7 +38,7 @@ fn a_container_cannot_run_a_command_on_the_host() {
     };
     for (name, config) in [("alone", ""), ("with-ports", r#"ports = ["http"]"#)] {
         let file = dev.job_file(&job(name, config));
-        dev.said(&["job", "run", "-detach", &file]);
+        dev.stdout_of(&["job", "run", "-detach", &file]);
         let logs = || {
             let output = dev.berth(&["logs", name]);
             String::from_utf8_lossy(&output.stdout).into_owned()
@@ -49,11 +49,11 @@ fn a_container_cannot_run_a_command_on_the_host() {
     let file = dev.job_file(&job("on-the-host", r#"network_mode = "host""#));
     dev.berth(&["job", "run", "-detach", &file]);
     eventually("it is refused", || {
-        dev.said(&["job", "status", "-o", "json", "on-the-host"]).contains("\"failed\"")
+        dev.stdout_of(&["job", "status", "-o", "json", "on-the-host"]).contains("\"failed\"")
     });
-    let told = dev.said(&["alloc", "status", &dev.alloc_of("on-the-host")]);
-    assert!(told.contains("--host-network"), "{told}");
-    let jobs = dev.said(&["job", "status"]);
+    let message = dev.stdout_of(&["alloc", "status", &dev.alloc_of("on-the-host")]);
+    assert!(message.contains("--host-network"), "{message}");
+    let jobs = dev.stdout_of(&["job", "status"]);
     assert!(!jobs.contains("pwned"), "{jobs}");
     assert!(dev.stop());
 }
@@ -80,10 +80,10 @@ fn what_a_container_uses_is_what_the_kernel_counts_for_it() {
 "#,
         images.path().display()
     );
-    dev.said(&["job", "run", &dev.job_file(&job)]);
+    dev.stdout_of(&["job", "run", &dev.job_file(&job)]);
     let alloc = dev.alloc_of("busy");
     let stats = || {
-        let stats = dev.said(&["alloc", "stats", "-o", "json", &alloc]);
+        let stats = dev.stdout_of(&["alloc", "stats", "-o", "json", &alloc]);
         serde_json::from_str::<serde_json::Value>(&stats).expect("JSON")["ResourceUsage"].clone()
     };
     eventually("it is measured", || stats()["CpuStats"]["Percent"].as_f64().is_some_and(|used| used > 10.0));
@@ -91,7 +91,7 @@ fn what_a_container_uses_is_what_the_kernel_counts_for_it() {
     let [rss, usage, most] =
         ["RSS", "Usage", "MaxUsage"].map(|name| memory[name].as_u64().unwrap_or_default());
     assert!(rss > 4096 && usage >= rss && most >= usage && most <= 32 << 20, "{memory}");
-    dev.said(&["job", "stop", "-yes", "-purge", "busy"]);
+    dev.stdout_of(&["job", "stop", "-yes", "-purge", "busy"]);
     assert!(dev.stop());
 }
 
@@ -99,9 +99,9 @@ fn what_a_container_uses_is_what_the_kernel_counts_for_it() {
 fn a_container_that_no_node_can_run_makes_no_job() {
     let dev = Dev::start(&["--containers=false"]);
     let output = dev.berth(&["run", "nginx"]);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.starts_with("error: no node can run containers; no job was made\n  help: "), "{told}");
-    assert!(told.contains(": the agent was started with --containers=false"), "{told}");
-    assert_eq!(dev.said(&["job", "status", "-json"]).trim(), "[]");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.starts_with("error: no node can run containers; no job was made\n  help: "), "{message}");
+    assert!(message.contains(": the agent was started with --containers=false"), "{message}");
+    assert_eq!(dev.stdout_of(&["job", "status", "-json"]).trim(), "[]");
 }

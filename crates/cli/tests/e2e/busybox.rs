@@ -1,4 +1,4 @@
-//! Images for containers: busybox as the whole of one.
+//! Images of busybox for containers.
 
 use std::path::Path;
 

@@ -26,7 +26,7 @@ impl Cluster {
         let home = Home::new();
         let mut command = berth(&["dev", "--http-addr", "127.0.0.1:0"]);
         command.args(args).env("TMPDIR", home.path());
-        let mut daemon = Daemon::spawn(command, &home.path().join("told"));
+        let mut daemon = Daemon::spawn(command, &home.path().join("stderr"));
         let address = http_address(&daemon.ready_line());
         Self { client: client(&address), address, _daemons: vec![daemon], home }
     }
@@ -34,16 +34,16 @@ impl Cluster {
     /// A server, and so many simulated nodes with these further arguments, once all of them are ready.
     pub async fn simulated(nodes: usize, args: &[&str]) -> Self {
         let home = Home::new();
-        let (data, told) = (home.path().join("data"), home.path().join("told"));
+        let (data, log) = (home.path().join("data"), home.path().join("stderr"));
         let data = data.to_str().expect("a plain path");
         let server =
             ["server", "--http-addr", "127.0.0.1:0", "--agent-addr", "127.0.0.1:0", "--data-dir", data];
-        let mut server = Daemon::start(&server, &told);
+        let mut server = Daemon::start(&server, &log);
         let ready = server.ready_line();
         let agents = ready.trim().rsplit(' ').next().expect("it names where agents connect");
         let count = nodes.to_string();
         let fleet = ["lab", "nodes", "--server", agents, "--count", &count];
-        let fleet = Daemon::start(&[&fleet[..], args].concat(), &told);
+        let fleet = Daemon::start(&[&fleet[..], args].concat(), &log);
         let address = http_address(&ready);
         let cluster = Self { client: client(&address), address, _daemons: vec![server, fleet], home };
         let are_ready = async || {
@@ -66,7 +66,7 @@ impl Cluster {
     }
 
     /// What a command prints; it must succeed.
-    pub fn said(&self, args: &[&str]) -> String {
+    pub fn stdout_of(&self, args: &[&str]) -> String {
         let output = self.berth(args);
         assert!(output.status.success(), "berth {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
@@ -74,7 +74,7 @@ impl Cluster {
 
     /// Has placement checked by what the API shows.
     pub fn audit(&self) {
-        let found = self.said(&["lab", "audit", "--target", &self.address]);
+        let found = self.stdout_of(&["lab", "audit", "--target", &self.address]);
         assert!(found.contains("nothing is wrong"), "{found}");
     }
 

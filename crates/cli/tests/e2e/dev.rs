@@ -33,7 +33,7 @@ impl Dev {
         let home = TempDir::new().expect("a directory");
         let mut command = berth(&["dev", "--http-addr", "127.0.0.1:0"]);
         command.args(args).env("TMPDIR", home.path());
-        let mut daemon = Daemon::spawn(command, &home.path().join("told"));
+        let mut daemon = Daemon::spawn(command, &home.path().join("stderr"));
         let address = format!("http://{}", http_address(&daemon.ready_line()));
         Self { daemon, address, home, token: String::new(), agent: None, again: Vec::new() }
     }
@@ -65,7 +65,7 @@ impl Dev {
         let server = ["server", "--http-addr", any, "--agent-addr", any, "--data-dir", &data];
         let mut command = berth(&[&server, of_server].concat());
         command.env(FAILPOINTS, failpoints);
-        let mut daemon = Daemon::spawn(command, &home.path().join("told"));
+        let mut daemon = Daemon::spawn(command, &home.path().join("stderr"));
         let ready = daemon.ready_line();
         let agents = ready.trim().rsplit(' ').next().expect("it names where agents connect");
         let fixed = ["agent", "--data-dir", &dir("agent"), "--servers", agents, "--raw-exec"];
@@ -82,7 +82,7 @@ impl Dev {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let mut command = berth_at(program, &args);
         command.env(FAILPOINTS, failpoints);
-        Daemon::spawn(command, &home.path().join("agent.told"))
+        Daemon::spawn(command, &home.path().join("agent.stderr"))
     }
 
     /// SIGTERM to the server, and the wait for its end.
@@ -97,17 +97,17 @@ impl Dev {
 
     /// Another one in its place, with what it has kept.
     pub fn start_server(&mut self) {
-        self.try_start_server().unwrap_or_else(|told| panic!("{told}"));
+        self.try_start_server().unwrap_or_else(|log| panic!("{log}"));
     }
 
-    /// The same, or what it told before it ended by itself.
+    /// The same, or its log where it ends by itself.
     pub fn try_start_server(&mut self) -> Result<(), String> {
-        let (args, told) =
-            (self.again.iter().map(String::as_str).collect::<Vec<_>>(), self.home.path().join("told"));
-        let before = std::fs::read_to_string(&told).unwrap_or_default().len();
-        self.daemon = Daemon::start(&args, &told);
+        let (args, log) =
+            (self.again.iter().map(String::as_str).collect::<Vec<_>>(), self.home.path().join("stderr"));
+        let before = std::fs::read_to_string(&log).unwrap_or_default().len();
+        self.daemon = Daemon::start(&args, &log);
         let ready = self.daemon.try_ready_line().map(drop);
-        ready.ok_or_else(|| std::fs::read_to_string(&told).unwrap_or_default().split_off(before))
+        ready.ok_or_else(|| std::fs::read_to_string(&log).unwrap_or_default().split_off(before))
     }
 
     /// The process ids of the server and of its agent, which is apart.
@@ -141,9 +141,9 @@ impl Dev {
         *agent = Self::agent(program, "", args, &self.home);
     }
 
-    /// What the agent, which is apart, has told in all its lives.
-    pub fn agent_told(&self) -> String {
-        std::fs::read_to_string(self.home.path().join("agent.told")).unwrap_or_default()
+    /// The log of all runs of the agent, which is a process of its own.
+    pub fn agent_log(&self) -> String {
+        std::fs::read_to_string(self.home.path().join("agent.stderr")).unwrap_or_default()
     }
 
     /// Where an agent that is apart keeps an allocation.
@@ -173,7 +173,7 @@ impl Dev {
     }
 
     /// What it prints; it must succeed.
-    pub fn said(&self, args: &[&str]) -> String {
+    pub fn stdout_of(&self, args: &[&str]) -> String {
         let output = self.berth(args);
         assert!(output.status.success(), "berth {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()

@@ -1,5 +1,5 @@
-//! Disks whose syncs are slow, and processes that are killed in the middle of what they do to their disk: by a small library
-//! that is loaded before the system's own.
+//! Disks with slow syncs, and processes that are killed in the middle of a write or sync, by a small library that is loaded before
+//! libc.
 
 use std::{
     fs,
@@ -20,9 +20,9 @@ pub struct FaultyDisk {
 }
 
 impl FaultyDisk {
-    /// A disk without faults; what it is told later lies in files whose paths begin so.
-    pub fn new(told: &Path) -> Self {
-        let file = |name| told.with_extension(name);
+    /// A disk without faults; what it is to do later is in files whose paths begin with `control`.
+    pub fn new(control: &Path) -> Self {
+        let file = |name| control.with_extension(name);
         Self { slow: file("slow"), dying: file("dying"), failing: file("failing") }
     }
 

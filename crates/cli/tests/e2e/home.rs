@@ -1,5 +1,5 @@
-//! A directory of a test. When a test ends, agents are killed and their tasks are left, which end by finding their files
-//! gone: what agents have mounted for them would keep the directory.
+//! The directory of a test. At its end agents are killed while their tasks run on until they find their files gone; what agents have
+//! mounted for them has to be unmounted, or the directory could not be removed.
 
 use std::{
     fs,

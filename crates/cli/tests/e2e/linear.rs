@@ -1,6 +1,6 @@
-//! Whether what clients saw could have come from one thing that does one operation at a time, each at some moment between
-//! its call and its answer: the search of Wing and Gong, with Lowe's memory of what was tried ("Testing for
-//! linearizability", 2017).
+//! Checks a history for linearizability: whether what clients saw could have come from one object that does one operation at a time,
+//! each at some moment between its call and its answer. The search of Wing and Gong, with Lowe's memory of visited states ("Testing
+//! for linearizability", 2017).
 
 use std::{collections::HashSet, fmt::Debug, hash::Hash};
 

@@ -1,4 +1,4 @@
-//! Real processes for tests: started, asked over HTTP, killed by their ids.
+//! Real processes for tests: started, queried over HTTP, killed by their ids.
 #![allow(dead_code, unused_imports, reason = "every test uses a part of it")]
 
 pub mod busybox;
@@ -37,37 +37,36 @@ use rustix::process::{Pid, Signal, kill_process};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at something that must happen.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// Shown of what a process told, when its test fails.
+/// Lines of a process's log that are printed when its test fails.
 const TOLD_LINES_MAX: usize = 40;
 
 /// A `berth` process. It is killed when this is dropped.
 pub struct Daemon {
     child: Child,
-    told: PathBuf,
+    log: PathBuf,
 }
 
 impl Daemon {
-    /// Starts `berth` with these arguments; `told` gets what it tells on standard error.
-    pub fn start(args: &[&str], told: &Path) -> Self {
-        Self::spawn(berth(args), told)
+    /// Starts `berth` with these arguments; `log` is the file of its standard error.
+    pub fn start(args: &[&str], log: &Path) -> Self {
+        Self::spawn(berth(args), log)
     }
 
-    /// Starts a command; `told` gets what it tells on standard error.
-    pub fn spawn(mut command: Command, told: &Path) -> Self {
-        let told_file =
-            File::options().create(true).append(true).open(told).expect("a file for what it tells");
+    /// Starts a command; `log` is the file of its standard error.
+    pub fn spawn(mut command: Command, log: &Path) -> Self {
+        let log_file = File::options().create(true).append(true).open(log).expect("a file for its log");
         let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(told_file)
+            .stderr(log_file)
             .spawn()
             .expect("berth starts");
-        Self { child, told: told.to_owned() }
+        Self { child, log: log.to_owned() }
     }
 
     /// The line in which it says that it is ready.
     pub fn ready_line(&mut self) -> String {
-        self.try_ready_line().unwrap_or_else(|| panic!("berth never got ready:\n{}", self.told()))
+        self.try_ready_line().unwrap_or_else(|| panic!("berth never got ready:\n{}", self.log()))
     }
 
     /// The same; none where it ends before.
@@ -107,9 +106,9 @@ impl Daemon {
         self.child.wait().expect("is our child");
     }
 
-    /// The last lines of what it told.
-    fn told(&self) -> String {
-        let text = std::fs::read_to_string(&self.told).unwrap_or_default();
+    /// The last lines of its log.
+    fn log(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(TOLD_LINES_MAX)..].join("\n")
     }
@@ -120,7 +119,7 @@ impl Drop for Daemon {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            eprintln!("{}:\n{}", self.told.display(), self.told());
+            eprintln!("{}:\n{}", self.log.display(), self.log());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes of several servers, each a real agent, and a job whose tasks tell their process ids.
+//! Real agents that are nodes of several servers, and a job whose tasks report their process ids.
 
 use std::{
     collections::BTreeMap,
@@ -58,12 +58,12 @@ impl Nodes {
         let data = data.to_str().expect("a plain path");
         let args = ["agent", "--data-dir", data, "--servers", &addresses.join(","), "--node-name", &name];
         let args = [&args[..], &["--raw-exec", "--mock-driver", "--containers=false"], more].concat();
-        let told = self.path(&format!("told-node-{number}"));
+        let log = self.path(&format!("stderr-node-{number}"));
         let clock = SteppedClock::new(&self.path(&format!("clock-node-{number}")));
         let mut command = berth_at(&servers.program, &args);
         clock.put_into(&mut command);
         self.clocks.insert(number, clock);
-        self.agents.insert(number, Daemon::spawn(command, &told));
+        self.agents.insert(number, Daemon::spawn(command, &log));
     }
 
     /// The clock of an agent.
@@ -86,9 +86,9 @@ impl Nodes {
         self.agents[&number].signal(signal);
     }
 
-    /// What an agent has told.
-    pub fn told(&self, number: u8) -> String {
-        std::fs::read_to_string(self.path(&format!("told-node-{number}"))).unwrap_or_default()
+    /// The log of an agent.
+    pub fn log(&self, number: u8) -> String {
+        std::fs::read_to_string(self.path(&format!("stderr-node-{number}"))).unwrap_or_default()
     }
 
     /// A file of the test's own.

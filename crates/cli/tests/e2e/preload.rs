@@ -1,4 +1,4 @@
-//! Small libraries that are loaded into a process before the system's own.
+//! Small libraries that are loaded into a process before libc (`LD_PRELOAD`).
 
 use std::{
     ffi::OsString,

@@ -1,6 +1,5 @@
-//! What lies between servers in tests: each is reached through a proxy, which lets bytes of one server to another through,
-//! keeps them, damages them or has them come one by one, in either direction by itself. Servers are told apart by the loopback
-//! address from which they dial.
+//! Proxies between servers, one in front of each: for each direction between two servers, bytes are passed on, withheld, damaged or
+//! delivered one by one. Servers are told apart by the loopback address that they dial from.
 
 use std::{
     collections::BTreeMap,

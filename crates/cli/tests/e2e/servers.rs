@@ -39,7 +39,7 @@ pub struct Server {
     /// Where others reach it.
     advertised: SocketAddr,
     data: PathBuf,
-    told: PathBuf,
+    log: PathBuf,
     program: PathBuf,
     daemon: Option<Daemon>,
     /// By which its processes go.
@@ -100,7 +100,7 @@ impl Servers {
             server,
             advertised,
             data: self.data(number),
-            told: self.home.path().join(format!("told-{number}")),
+            log: self.home.path().join(format!("stderr-{number}")),
             program: self.program.clone(),
             daemon: None,
             clock: SteppedClock::new(&self.home.path().join(format!("clock-{number}"))),
@@ -142,7 +142,7 @@ impl Servers {
         (servers, disks)
     }
 
-    /// Starts a server that does not come up, and returns what it told.
+    /// Starts a server that does not come up, and returns its log.
     pub fn fails_to_run(&mut self, number: u8) -> String {
         self.fails_to_run_with(number, &[])
     }
@@ -151,24 +151,24 @@ impl Servers {
     pub fn fails_to_run_with(&mut self, number: u8, more: &[String]) -> String {
         let server = self.all.get_mut(&number).expect("it was made");
         server.program.clone_from(&self.program);
-        let before = server.told_bytes();
-        let status = server.command(more).stderr(server.told_file()).status().expect("berth starts");
+        let before = server.log_bytes();
+        let status = server.command(more).stderr(server.log_file()).status().expect("berth starts");
         assert!(!status.success(), "server {number} runs");
-        server.told_since(before)
+        server.log_since(before)
     }
 
-    /// Waits until a server has ended by itself, and returns what it told.
+    /// Waits until a server has ended by itself, and returns its log.
     pub async fn ends(&mut self, number: u8) -> String {
         let server = self.all.get_mut(&number).expect("it was made");
         let daemon = server.daemon.as_mut().expect("it runs");
         eventually(&format!("server {number} ends"), async || daemon.has_ended().then_some(())).await;
         server.daemon = None;
-        server.told_since(0)
+        server.log_since(0)
     }
 
-    /// What a server has told, in all its lives.
-    pub fn told(&self, number: u8) -> String {
-        self.all[&number].told_since(0)
+    /// The log of all runs of a server.
+    pub fn log(&self, number: u8) -> String {
+        self.all[&number].log_since(0)
     }
 
     /// A file with this text, at the path that is returned.
@@ -289,21 +289,21 @@ impl Server {
     }
 
     fn run(&mut self, more: &[String]) {
-        let mut daemon = Daemon::spawn(self.command(more), &self.told);
+        let mut daemon = Daemon::spawn(self.command(more), &self.log);
         daemon.ready_line();
         self.daemon = Some(daemon);
     }
 
-    fn told_file(&self) -> File {
-        File::options().create(true).append(true).open(&self.told).expect("a file for what it tells")
+    fn log_file(&self) -> File {
+        File::options().create(true).append(true).open(&self.log).expect("a file for its log")
     }
 
-    fn told_bytes(&self) -> usize {
-        self.told_since(0).len()
+    fn log_bytes(&self) -> usize {
+        self.log_since(0).len()
     }
 
-    fn told_since(&self, bytes: usize) -> String {
-        std::fs::read_to_string(&self.told).unwrap_or_default().split_off(bytes)
+    fn log_since(&self, bytes: usize) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default().split_off(bytes)
     }
 
     /// Where others reach it.
@@ -338,7 +338,7 @@ impl Server {
     }
 
     /// What a command that talks to it prints; it must succeed.
-    pub fn said(&self, args: &[&str]) -> String {
+    pub fn stdout_of(&self, args: &[&str]) -> String {
         let output = self.berth(args).stdin(Stdio::null()).output().expect("it runs");
         assert!(output.status.success(), "berth {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()

@@ -1,4 +1,4 @@
-//! Small disks: ext4 in a file each, which can be full and lose their power. They take the right to mount.
+//! Small disks: a file each with ext4, which can be full and lose power. They need the right to mount.
 
 use std::{
     fs,

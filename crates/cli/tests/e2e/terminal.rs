@@ -1,4 +1,4 @@
-//! A terminal: what a program shows there, as a person sees it.
+//! A terminal: what a program shows there, as a user sees it.
 
 use std::{
     fs::File,

@@ -1,5 +1,5 @@
-//! A server that gives the answers in a directory: `GET /v1/jobs` is `v1/jobs.json`, `PUT /v1/jobs` is
-//! `v1/jobs.put.json`. Of a list it knows no more than `prefix`.
+//! A server that answers from the files of a directory: `GET /v1/jobs` is `v1/jobs.json`, `PUT /v1/jobs` is
+//! `v1/jobs.put.json`. Of the parameters of a list it knows `prefix` alone.
 
 use std::{
     io::{BufRead, BufReader, Write},

@@ -1,4 +1,4 @@
-//! The judge of histories, tested by itself.
+//! Tests of the checker of histories.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What goes wrong while clients work.
+//! The faults that are injected while clients work.
 
 use std::time::Duration;
 

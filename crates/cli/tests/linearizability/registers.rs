@@ -1,4 +1,4 @@
-//! What clients read and write: a job, or a variable, that holds one number.
+//! The registers that clients read and write: a job, or a variable, that holds one number.
 
 use berth_api::http::{ApiError, Client, Target};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The table of the page about tests, whose rows planted faults put back.
+//! The table of faults on the page about tests, whose rows planted faults bring back.
 
 use std::fs;
 

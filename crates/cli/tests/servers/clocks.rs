@@ -1,5 +1,5 @@
-//! Clocks that step by an hour, of servers and of agents: nobody is declared dead, no task is started again, and nothing
-//! acknowledged is lost.
+//! Clocks of servers and agents that step by an hour: no node is declared lost, no task is restarted, and no acknowledged write is
+//! lost.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What people ask of servers by command: how each is, who leads, who is taken out, and who takes the place of whom.
+//! Commands about servers: their status, the leader, removing a server, and replacing one by another.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::e2e::{
 /// The rows of `server members`, by the name of the server, each by the name of its column.
 fn members(server: &Server) -> BTreeMap<String, BTreeMap<String, String>> {
     let all: Vec<Value> =
-        serde_json::from_str(&server.said(&["server", "members", "-o", "json"])).expect("JSON");
+        serde_json::from_str(&server.stdout_of(&["server", "members", "-o", "json"])).expect("JSON");
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let row = |member: &Value| {
         let tags = member["Tags"].as_object().expect("tags").iter();
@@ -39,7 +39,7 @@ fn metrics(server: &Server) -> BTreeMap<(String, String), f64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_server_tells_how_all_of_them_are() {
+async fn each_server_shows_the_health_of_all() {
     let mut servers = Servers::start(3).await;
     let leader = servers.leader(&[1, 2, 3]).await;
     servers.all[&1].register("something").await.expect("it is taken");
@@ -52,10 +52,11 @@ async fn each_server_tells_how_all_of_them_are() {
                     (members.get(&name)?, |what: &str| metrics.get(&(name.clone(), what.to_owned())));
                 let leads = number == leader;
                 let millis = row["disk"].strip_prefix("ok, ")?.strip_suffix(" ms")?.parse::<f64>().ok()?;
-                let told = (row["Status"] == "alive", row["lag"] == "0", row["Leader"] == leads.to_string());
+                let message =
+                    (row["Status"] == "alive", row["lag"] == "0", row["Leader"] == leads.to_string());
                 let measured =
                     [*metric("lag_records")?, *metric("alive")?, *metric("leader")?, *metric("voter")?];
-                let is_well = told == (true, true, true)
+                let is_well = message == (true, true, true)
                     && millis > 0.0
                     && row["last_contact"].ends_with('s')
                     && measured == [0.0, 1.0, f64::from(u8::from(leads)), 1.0]
@@ -68,7 +69,7 @@ async fn each_server_tells_how_all_of_them_are() {
         })
         .await;
     }
-    let table = servers.all[&1].said(&["server", "members"]);
+    let table = servers.all[&1].stdout_of(&["server", "members"]);
     for column in ["ROLE", "STATUS", "LAG", "TERM", "CONTACT", "DISK"] {
         assert!(table.contains(column), "{table}");
     }
@@ -101,15 +102,15 @@ async fn a_server_that_is_to_join_another_cluster_than_its_own_names_both() {
     let (mut ours, theirs) = (Servers::start(1).await, Servers::start(1).await);
     ours.stop(1);
     ours.run(1, &join_flag(&theirs.addresses()));
-    let told = eventually("it names both clusters", async || {
-        let told = ours.told(1);
-        told.lines().find(|line| line.contains("was started to join another cluster")).map(str::to_owned)
+    let message = eventually("it names both clusters", async || {
+        let message = ours.log(1);
+        message.lines().find(|line| line.contains("was started to join another cluster")).map(str::to_owned)
     })
     .await;
     let ids: BTreeSet<&str> =
-        told.split(|c: char| !c.is_ascii_hexdigit()).filter(|id| id.len() == 32).collect();
-    assert_eq!(ids.len(), 2, "{told}");
-    assert!(told.contains("this server to cluster"), "{told}");
+        message.split(|c: char| !c.is_ascii_hexdigit()).filter(|id| id.len() == 32).collect();
+    assert_eq!(ids.len(), 2, "{message}");
+    assert!(message.contains("this server to cluster"), "{message}");
     ours.all[&1].register("still-here").await.expect("it goes on in its own cluster");
     assert_eq!(
         theirs.all[&1].configuration().await.expect("it answers").servers.len(),
@@ -124,14 +125,14 @@ async fn the_leadership_is_handed_over_and_servers_are_taken_out_by_command() {
     let before = servers.leader(&[1, 2, 3]).await;
     let next = servers.followers(&[1, 2, 3]).await[0];
     // Asked of another than the one that leads.
-    servers.all[&next].said(&["server", "transfer", &format!("s{next}")]);
+    servers.all[&next].stdout_of(&["server", "transfer", &format!("s{next}")]);
     assert_eq!(servers.leader(&[1, 2, 3]).await, next);
-    servers.all[&before].said(&["server", "transfer"]);
+    servers.all[&before].stdout_of(&["server", "transfer"]);
     assert_ne!(servers.leader(&[1, 2, 3]).await, next);
-    servers.all[&1].said(&["server", "promote", "s2"]);
+    servers.all[&1].stdout_of(&["server", "promote", "s2"]);
     let stranger = servers.all[&1].berth(&["server", "remove", "-yes", "s9"]).output().expect("it runs");
-    let told = String::from_utf8_lossy(&stranger.stderr).into_owned();
-    assert!(stranger.status.code() == Some(3) && told.contains("`s9`"), "{told}");
+    let message = String::from_utf8_lossy(&stranger.stderr).into_owned();
+    assert!(stranger.status.code() == Some(3) && message.contains("`s9`"), "{message}");
 
     // The leader itself goes: it hands over first. It is not stopped yet, and sends its agent to the others.
     let leaving = servers.leader(&[1, 2, 3]).await;
@@ -142,18 +143,19 @@ async fn the_leadership_is_handed_over_and_servers_are_taken_out_by_command() {
     let body = json!({ "Job": nodes.counting("count") });
     servers.all[&1].client.put::<Value>(&Target::new("/v1/jobs"), &body).await.expect("it is taken");
     let tasks = nodes.until_running("count", 1).await;
-    servers.all[&leaving].said(&["server", "leave", "-yes"]);
+    servers.all[&leaving].stdout_of(&["server", "leave", "-yes"]);
     eventually("it says that it was removed", async || {
-        servers.told(leaving).contains("was removed from its cluster").then_some(())
+        servers.log(leaving).contains("was removed from its cluster").then_some(())
     })
     .await;
     let refused =
         servers.all[&leaving].register("nowhere").await.expect_err("it is of no cluster").to_string();
     assert!(refused.contains("berth server rejoin"), "{refused}");
     eventually("the agent goes to another server", async || {
-        let told = nodes.told(1);
-        let connected =
-            |number: &u8| told.contains(&format!(" connected server={}", servers.all[number].agent_addr()));
+        let message = nodes.log(1);
+        let connected = |number: &u8| {
+            message.contains(&format!(" connected server={}", servers.all[number].agent_addr()))
+        };
         others.iter().any(connected).then_some(())
     })
     .await;
@@ -171,14 +173,14 @@ async fn the_leadership_is_handed_over_and_servers_are_taken_out_by_command() {
     // It is not let in again by being started.
     servers.run(leaving, &[]);
     eventually("it says that it was removed, again", async || {
-        let told = servers.told(leaving);
-        (told.matches("was removed from its cluster").count() == 2).then_some(())
+        let message = servers.log(leaving);
+        (message.matches("was removed from its cluster").count() == 2).then_some(())
     })
     .await;
     servers.kill(leaving);
 
     let (stays, gone) = (others[0], others[1]);
-    servers.all[&stays].said(&["server", "remove", "-yes", &format!("s{gone}")]);
+    servers.all[&stays].stdout_of(&["server", "remove", "-yes", &format!("s{gone}")]);
     eventually("one is left, and goes on alone", async || {
         let left = servers.all[&stays].configuration().await?.servers;
         (left.len() == 1).then_some(())
@@ -189,7 +191,7 @@ async fn the_leadership_is_handed_over_and_servers_are_taken_out_by_command() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_machine_that_is_set_up_anew_takes_the_place_of_its_dead_predecessor() {
+async fn a_reinstalled_machine_replaces_its_dead_predecessor() {
     let mut servers = Servers::start(3).await;
     servers.all[&1].register("kept").await.expect("it is taken");
     let lost = servers.followers(&[1, 2, 3]).await[0];

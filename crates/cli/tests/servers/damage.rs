@@ -1,5 +1,5 @@
-//! Every kind of file that a server and an agent keep, damaged in turn while they are down: what starts again has all that it had,
-//! or says which file is damaged and does not start. Nothing is lost or made up without a word.
+//! Every kind of file of a server and an agent, damaged in turn while they are down: a process that starts again has all its data, or
+//! names the damaged file and does not start. Nothing is lost or made up silently.
 
 use std::{
     collections::BTreeMap,
@@ -115,8 +115,8 @@ async fn a_server_with_a_damaged_file_has_all_that_it_had_or_names_the_file() {
             damage.strike(&dir.join(file));
             let what = format!("{} {damage:?}", file.display());
             let name = file.file_name().expect("a name").to_string_lossy();
-            if let Err(told) = dev.try_start_server() {
-                assert!(told.contains(&*name) && !told.contains("panicked"), "{what}: {told}");
+            if let Err(message) = dev.try_start_server() {
+                assert!(message.contains(&*name) && !message.contains("panicked"), "{what}: {message}");
                 refused.push(what);
                 continue;
             }
@@ -205,11 +205,11 @@ async fn an_agent_with_a_damaged_file_goes_on_or_names_the_file_and_nothing_runs
             let damaged = fs::read(&path).expect("it is there");
             dev.start_agent();
             let ended = has_ended_or_is_well(&mut dev, &seconds).await;
-            let ended = ended.unwrap_or_else(|seen| panic!("{what}: {seen}\n{}", dev.agent_told()));
+            let ended = ended.unwrap_or_else(|seen| panic!("{what}: {seen}\n{}", dev.agent_log()));
             if ended {
-                let told = dev.agent_told();
+                let message = dev.agent_log();
                 let name = file.file_name().expect("a name").to_string_lossy();
-                assert!(told.contains(&*name) && !told.contains("panicked"), "{what}: {told}");
+                assert!(message.contains(&*name) && !message.contains("panicked"), "{what}: {message}");
                 refused.push(what);
             }
             // One file at a time.

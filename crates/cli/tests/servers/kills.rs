@@ -1,4 +1,4 @@
-//! Servers that are killed in the middle of what they do to their disks.
+//! Servers that are killed in the middle of disk operations.
 
 use super::{
     e2e::{
@@ -44,8 +44,8 @@ async fn a_leader_whose_sync_fails_acknowledges_nothing_more() {
         writers.more(5).await;
         let leader = servers.leader(&[1, 2, 3]).await;
         disks[usize::from(leader) - 1].fail_a_sync();
-        let told = servers.ends(leader).await;
-        assert!(told.contains("Input/output error"), "{told}");
+        let message = servers.ends(leader).await;
+        assert!(message.contains("Input/output error"), "{message}");
         writers.more(5).await;
         servers.run(leader, &[]);
         servers.until_all_vote().await;
@@ -63,8 +63,8 @@ async fn a_single_server_whose_sync_fails_loses_nothing_acknowledged() {
     let writers = Writers::start(&servers, &[1]);
     writers.more(5).await;
     disk.fail_a_sync();
-    let told = servers.ends(1).await;
-    assert!(told.contains("Input/output error"), "{told}");
+    let message = servers.ends(1).await;
+    assert!(message.contains("Input/output error"), "{message}");
     servers.run(1, &[]);
     writers.more(5).await;
     let (acknowledged, _) = writers.stop().await;

@@ -1,4 +1,4 @@
-//! Servers that leave: by a removal that they do not hear of, all at once, or while they cannot answer.
+//! Servers that leave: removed without hearing of it, all at once, or while they cannot answer.
 
 use rustix::process::Signal;
 
@@ -13,7 +13,7 @@ async fn a_server_that_was_removed_while_it_was_cut_off_hears_so_from_whomever_i
     let others: Vec<u8> = [1, 2, 3].into_iter().filter(|number| *number != gone).collect();
     servers.links.isolate(gone, others.clone());
     eventually("it says that it is alone", async || {
-        servers.told(gone).contains("no leader: 1 of 3 servers are reached").then_some(())
+        servers.log(gone).contains("no leader: 1 of 3 servers are reached").then_some(())
     })
     .await;
     servers.all[&leader].remove(&format!("s{gone}")).await.expect("two of three agree");
@@ -32,14 +32,14 @@ async fn a_server_that_was_removed_while_it_was_cut_off_hears_so_from_whomever_i
     .await;
     servers.links.heal();
     eventually("it says that it was removed, and what to do", async || {
-        let told = servers.told(gone);
-        let line = told.lines().find(|line| line.contains("was removed from its cluster"))?;
+        let message = servers.log(gone);
+        let line = message.lines().find(|line| line.contains("was removed from its cluster"))?;
         line.contains("berth server rejoin").then_some(())
     })
     .await;
     let refused = servers.all[&gone].register("nowhere").await.expect_err("it is of no cluster").to_string();
     assert!(refused.contains("berth server rejoin"), "{refused}");
-    assert_eq!(servers.told(gone).matches("was removed from its cluster").count(), 1, "it says so once");
+    assert_eq!(servers.log(gone).matches("was removed from its cluster").count(), 1, "it says so once");
     servers.all[&4].register("undisturbed").await.expect("the others go on");
 }
 
@@ -52,8 +52,8 @@ async fn servers_that_stop_together_do_not_wait_for_one_to_take_over() {
             servers.signal(number, Signal::TERM);
         }
         for number in [1, 2, 3] {
-            let told = servers.ends(number).await;
-            assert!(!told.contains("nobody took the leadership over"), "{told}");
+            let message = servers.ends(number).await;
+            assert!(!message.contains("nobody took the leadership over"), "{message}");
         }
         for number in [1, 2, 3] {
             servers.run(number, &[]);

@@ -1,5 +1,5 @@
-//! Links that damage what they carry, or carry it byte by byte: between servers no damage becomes a record, and agents that are
-//! heard again have all their tasks.
+//! Links that damage what they carry, or deliver it byte by byte: between servers no damage becomes a record, and agents that are
+//! connected again have all their tasks.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn what_is_damaged_between_servers_becomes_no_record() {
     let (acknowledged, _) = writers.stop().await;
     servers.until_all_vote().await;
     check_all_there(&servers, &acknowledged).await;
-    let refused = |number: &u8| servers.told(*number).contains("the checksum of a frame does not match");
+    let refused = |number: &u8| servers.log(*number).contains("the checksum of a frame does not match");
     assert!(servers.running().iter().any(refused), "nothing was damaged that anybody looked at");
 }
 

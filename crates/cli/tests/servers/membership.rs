@@ -1,4 +1,4 @@
-//! Servers come and go while clients write.
+//! Servers join and leave while clients write.
 
 use std::time::{Duration, Instant};
 
@@ -75,8 +75,9 @@ async fn a_server_with_the_name_of_one_that_is_there_is_not_taken_in() {
         servers.all.insert(4, twin);
         servers.run(4, &join);
         eventually("it is told why", async || {
-            let told = servers.told(4);
-            (told.contains(&format!("is named {name}, too")) && told.contains("--server-name")).then_some(())
+            let message = servers.log(4);
+            (message.contains(&format!("is named {name}, too")) && message.contains("--server-name"))
+                .then_some(())
         })
         .await;
         servers.kill(4);

@@ -1,4 +1,4 @@
-//! Leaders that are cut off or stand still: another takes over, nobody reads what is old, and peace returns soon.
+//! Leaders that are partitioned or paused: another takes over, no read is stale, and the cluster recovers soon.
 
 use std::{
     collections::BTreeMap,
@@ -154,8 +154,8 @@ const FIVE: [u8; 5] = [1, 2, 3, 4, 5];
 
 /// The server that an agent is connected to.
 fn server_of(nodes: &Nodes, agent: u8, servers: &Servers) -> Option<u8> {
-    let told = nodes.told(agent);
-    let last = told.lines().rfind(|line| line.contains(" connected server="))?;
+    let message = nodes.log(agent);
+    let last = message.lines().rfind(|line| line.contains(" connected server="))?;
     let is_it = |number: &u8| last.contains(&format!("server={}", servers.all[number].agent_addr()));
     FIVE.into_iter().find(is_it)
 }

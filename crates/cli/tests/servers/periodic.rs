@@ -1,4 +1,4 @@
-//! Jobs that the clock starts, while leaders are killed and while nobody leads.
+//! Periodic jobs while leaders are killed and while there is no leader.
 
 use std::time::Duration;
 

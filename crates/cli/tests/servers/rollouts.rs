@@ -1,5 +1,5 @@
-//! Leaders are killed again and again while versions of a service are rolled out: whoever leads next judges each deployment
-//! from where it was, and never takes away more than its `update` block allows.
+//! Leaders are killed again and again while versions of a service are rolled out: each new leader continues the deployment
+//! from where it was, and never takes down more than its `update` block allows.
 
 use std::time::Duration;
 

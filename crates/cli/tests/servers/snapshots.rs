@@ -1,5 +1,5 @@
-//! The state of three servers is saved through one of them and restored into a new cluster of three: all of them come to the
-//! same, and what agents run goes on.
+//! The state of three servers is saved through one of them and restored into a new cluster of three: all have the same state
+//! afterwards, and what agents run goes on.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use super::e2e::{
 /// Saves the state as a server has it: where it stands, and its hash.
 fn saved(server: &Server, file: &Path) -> (u64, String) {
     let file = file.to_str().expect("plain");
-    server.said(&["operator", "snapshot", "save", file]);
-    let told = server.said(&["operator", "snapshot", "inspect", "-o", "json", file]);
-    let told: Value = serde_json::from_str(&told).expect("JSON");
-    (told["Index"].as_u64().expect("a number"), told["Hash"].as_str().expect("a text").to_owned())
+    server.stdout_of(&["operator", "snapshot", "save", file]);
+    let message = server.stdout_of(&["operator", "snapshot", "inspect", "-o", "json", file]);
+    let message: Value = serde_json::from_str(&message).expect("JSON");
+    (message["Index"].as_u64().expect("a number"), message["Hash"].as_str().expect("a text").to_owned())
 }
 
 /// Waits until all of `numbers` stand at one index, and checks that they have one state there.
@@ -78,7 +78,13 @@ async fn a_saved_state_goes_on_in_a_new_cluster_with_what_its_agents_run() {
     renewed.until_all_vote().await;
     let follower = renewed.followers(&[4, 5, 6]).await[0];
     assert_eq!(jobs(&renewed.all[&follower]).await, Some(Vec::new()));
-    renewed.all[&follower].said(&["operator", "snapshot", "restore", "-yes", file.to_str().expect("plain")]);
+    renewed.all[&follower].stdout_of(&[
+        "operator",
+        "snapshot",
+        "restore",
+        "-yes",
+        file.to_str().expect("plain"),
+    ]);
     for server in renewed.all.values() {
         assert_eq!(jobs(server).await, Some(vec!["kept".to_owned()]));
     }
@@ -110,7 +116,7 @@ async fn a_saved_state_goes_on_in_a_new_cluster_with_what_its_agents_run() {
     renewed.until_all_vote().await;
     check_same_state(&renewed, &[4, 5, 6], &nodes).await;
     for job in ["kept", "more"] {
-        renewed.all[&others[0]].said(&["job", "stop", "-yes", job]);
+        renewed.all[&others[0]].stdout_of(&["job", "stop", "-yes", job]);
     }
     eventually("what is stopped ends on all nodes", async || {
         pids.values().flatten().all(|pid| !is_alive(pid)).then_some(())

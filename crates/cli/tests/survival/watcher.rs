@@ -1,5 +1,5 @@
-//! Somebody who keeps a copy of the state by the event stream, as the documentation says: reads the lists, follows from their index, and
-//! reads them again where the stream says that it does not keep as much.
+//! A client that keeps a copy of the state by the event stream, as documented: it reads the lists, follows from their index, and
+//! reads them again where the stream reports that it no longer has those events.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! Machines of a test's own: network namespaces with a directory and a shell each, joined by a bridge.
+//! The machines of one test: network namespaces with a directory and a shell each, joined by a bridge.
 
 use std::{
     fs,
@@ -64,12 +64,12 @@ impl Machines {
     pub fn run(&mut self, machine: &str, script: &str) -> String {
         let at = self.dir.path().join(machine);
         let (printed, code) = self.machine(machine).run(script);
-        let told = told(&at);
-        assert_eq!(code, 0, "on {machine}:\n{script}\n{printed}\n{told}");
+        let log = log(&at);
+        assert_eq!(code, 0, "on {machine}:\n{script}\n{printed}\n{log}");
         if script.trim_end().ends_with('&') {
             let since = Instant::now();
-            while !STARTED.iter().any(|started| self::told(&at).contains(started)) {
-                assert!(since.elapsed() < PATIENCE, "on {machine}:\n{script}\n{}", self::told(&at));
+            while !STARTED.iter().any(|started| self::log(&at).contains(started)) {
+                assert!(since.elapsed() < PATIENCE, "on {machine}:\n{script}\n{}", self::log(&at));
                 std::thread::sleep(LOOK_AGAIN);
             }
         }
@@ -161,7 +161,7 @@ impl Machine {
 }
 
 /// What the programs of a machine have written to their logs.
-fn told(home: &Path) -> String {
+fn log(home: &Path) -> String {
     let logs = fs::read_dir(home).expect("listed").flatten().map(|entry| entry.path());
     let logs = logs.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
     logs.map(|path| fs::read_to_string(path).unwrap_or_default()).collect()

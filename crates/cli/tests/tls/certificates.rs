@@ -1,4 +1,4 @@
-//! Certificates and their files: who makes them, whom they let in, and what settings say of them.
+//! Certificates and their files: who issues them, what they admit to, and which settings name them.
 
 use std::{
     fs,
@@ -38,8 +38,8 @@ async fn nomads_names_of_settings_say_whom_to_believe_and_what_to_show() {
     };
     succeed(&members(&[]));
     let refused = |otherwise: &[(&str, &str)], words: &str| {
-        let said = refusal(&members(otherwise));
-        assert!(said.contains(words), "{otherwise:?}: {said}");
+        let output_text = refusal(&members(otherwise));
+        assert!(output_text.contains(words), "{otherwise:?}: {output_text}");
     };
     refused(&[("NOMAD_CACERT", "")], "signed by none of the authorities");
     refused(&[("NOMAD_CLIENT_CERT", ""), ("NOMAD_CLIENT_KEY", "")], "without a certificate");
@@ -101,7 +101,7 @@ async fn nomads_names_of_settings_say_whom_to_believe_and_what_to_show() {
 
 /// Where many are behind one address, the name in the greeting says who is meant.
 #[test]
-fn a_server_is_asked_for_by_the_name_that_is_said() {
+fn a_server_is_verified_by_the_name_that_is_configured() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("it listens");
     let address = format!("https://{}", listener.local_addr().expect("it listens"));
     for args in
@@ -121,22 +121,22 @@ fn a_server_is_asked_for_by_the_name_that_is_said() {
 }
 
 #[tokio::test]
-async fn who_has_no_business_with_the_servers_is_told_so() {
+async fn a_peer_without_a_fitting_certificate_is_refused_with_the_reason() {
     let mut cluster = Cluster::new();
     cluster.start_server(&[]);
     // Without a certificate, with one of another cluster, with that of another node.
     cluster.start_agent("bare");
-    cluster.until_told("bare", "it speaks TLS, and this agent has no certificate").await;
+    cluster.until_logged("bare", "it speaks TLS, and this agent has no certificate").await;
     let strangers = cluster.dir("strangers");
     succeed(&berth(&["server", "init", "--data-dir", &strangers]).output().expect("it runs"));
     let foreign = cluster.dir("foreign/tls");
     let made = berth(&["server", "cert", "agent", "--data-dir", &strangers, "--out", &foreign]).output();
     succeed(&made.expect("it runs"));
     cluster.start_agent("foreign");
-    cluster.until_told("foreign", "signed by none of the authorities that this side believes").await;
+    cluster.until_logged("foreign", "signed by none of the authorities that this side believes").await;
     cluster.certify("agent", "other/tls", &["--node", "6f3a0000-0000-4000-8000-000000000000"]);
     cluster.start_agent("other");
-    cluster.until_told("other", "it does not speak for node").await;
+    cluster.until_logged("other", "it does not speak for node").await;
     // An agent's certificate makes no server, and a server's no agent.
     cluster.certify("agent", "posing", &[]);
     let file = |name: &str| cluster.path("posing").join(name).display().to_string();
@@ -147,8 +147,11 @@ async fn who_has_no_business_with_the_servers_is_told_so() {
         file("agent-key.pem")
     );
     let posing = cluster.dir("posing-data");
-    let said = refusal(&cluster.berth(&["server", "--data-dir", &posing, "--tls", &tls]));
-    assert!(said.contains("names the agent of any node of region global, and this is a server"), "{said}");
+    let output_text = refusal(&cluster.berth(&["server", "--data-dir", &posing, "--tls", &tls]));
+    assert!(
+        output_text.contains("names the agent of any node of region global, and this is a server"),
+        "{output_text}"
+    );
 }
 
 #[test]
@@ -212,7 +215,7 @@ fn files(dir: &Path) -> Vec<(PathBuf, String)> {
 #[tokio::test]
 async fn a_certificate_speaks_for_the_server_that_it_names_alone() {
     let mut cluster = Cluster::new();
-    let said = refusal(&cluster.berth(&[
+    let output_text = refusal(&cluster.berth(&[
         "server",
         "cert",
         "server",
@@ -221,8 +224,11 @@ async fn a_certificate_speaks_for_the_server_that_it_names_alone() {
         "--out",
         &cluster.dir("x"),
     ]));
-    assert!(said.contains("give its --server-name") && said.contains("uname -n"), "{said}");
-    let said = refusal(&cluster.berth(&[
+    assert!(
+        output_text.contains("give its --server-name") && output_text.contains("uname -n"),
+        "{output_text}"
+    );
+    let output_text = refusal(&cluster.berth(&[
         "server",
         "--server-name",
         "s9",
@@ -233,25 +239,29 @@ async fn a_certificate_speaks_for_the_server_that_it_names_alone() {
         "--data-dir",
         &cluster.dir("s1"),
     ]));
-    assert!(said.contains("it names server s1 of region global, and this is server s9"), "{said}");
+    assert!(
+        output_text.contains("it names server s1 of region global, and this is server s9"),
+        "{output_text}"
+    );
     cluster.start_server(&[]);
-    let said = refusal(&cluster.berth(&["server", "revoke", "-yes", "s1"]));
-    assert!(said.contains("1 of 1 voters are needed and none would be left"), "{said}");
-    let told = cluster.berth(&["server", "revoke", "-yes", "S9.example"]);
-    succeed(&told);
-    let said = String::from_utf8_lossy(&told.stderr).into_owned() + &String::from_utf8_lossy(&told.stdout);
-    assert!(said.contains("no server of this cluster is called s9.example"), "{said}");
+    let output_text = refusal(&cluster.berth(&["server", "revoke", "-yes", "s1"]));
+    assert!(output_text.contains("1 of 1 voters are needed and none would be left"), "{output_text}");
+    let message = cluster.berth(&["server", "revoke", "-yes", "S9.example"]);
+    succeed(&message);
+    let output_text =
+        String::from_utf8_lossy(&message.stderr).into_owned() + &String::from_utf8_lossy(&message.stdout);
+    assert!(output_text.contains("no server of this cluster is called s9.example"), "{output_text}");
     // The only server goes on with a new one, and its agents with it.
     let token = cluster.token(&[]);
     cluster.start_agent_with("n1", &["--join", &token]);
     cluster.until_ready(1).await;
     succeed(&cluster.berth(&["server", "revoke", "-yes", "-force", "s1"]));
-    cluster.until_told("n1", "the certificates of server s1 were revoked").await;
-    let since = cluster.told("n1").len();
+    cluster.until_logged("n1", "the certificates of server s1 were revoked").await;
+    let since = cluster.log("n1").len();
     cluster.renew(1);
-    cluster.until_told("s1", "this server has a certificate again that was not revoked").await;
+    cluster.until_logged("s1", "this server has a certificate again that was not revoked").await;
     eventually("the agent believes it again", async || {
-        cluster.told("n1")[since..].contains("connected server").then_some(())
+        cluster.log("n1")[since..].contains("connected server").then_some(())
     })
     .await;
 }

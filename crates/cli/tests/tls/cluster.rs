@@ -1,4 +1,4 @@
-//! A cluster with an authority of its own: real processes that encrypt what they say.
+//! A cluster with a certificate authority of its own: real processes with encrypted connections.
 
 use std::{
     collections::BTreeSet,
@@ -128,7 +128,7 @@ impl Cluster {
         ];
         args.extend(join.iter().flat_map(|join| ["--join", join.as_str()]));
         args.extend(more);
-        let mut daemon = Daemon::start(&args, &self.path(&format!("told-{name}")));
+        let mut daemon = Daemon::start(&args, &self.path(&format!("stderr-{name}")));
         let ready = daemon.ready_line();
         assert!(ready.contains(&format!("https://{http}")), "{ready}");
         let args = args.into_iter().map(str::to_owned).collect();
@@ -137,10 +137,10 @@ impl Cluster {
 
     /// Starts a server again that has ended.
     pub fn start_again(&mut self, number: usize) {
-        let told = self.path(&format!("told-s{number}"));
+        let log = self.path(&format!("stderr-s{number}"));
         let server = &mut self.servers[number - 1];
         let args: Vec<&str> = server.args.iter().map(String::as_str).collect();
-        server.daemon = Daemon::start(&args, &told);
+        server.daemon = Daemon::start(&args, &log);
         server.daemon.ready_line();
     }
 
@@ -227,18 +227,16 @@ impl Cluster {
         let known = ["--servers", &servers];
         let known = if more.contains(&known[0]) { &[][..] } else { &known };
         let args = [&args[..], known, more].concat();
-        self.agents.push(Daemon::start(&args, &self.path(&format!("told-{name}"))));
+        self.agents.push(Daemon::start(&args, &self.path(&format!("stderr-{name}"))));
     }
 
-    pub fn told(&self, name: &str) -> String {
-        fs::read_to_string(self.path(&format!("told-{name}"))).unwrap_or_default()
+    pub fn log(&self, name: &str) -> String {
+        fs::read_to_string(self.path(&format!("stderr-{name}"))).unwrap_or_default()
     }
 
-    pub async fn until_told(&self, name: &str, words: &str) {
-        eventually(&format!("{name} tells {words:?}"), async || {
-            self.told(name).contains(words).then_some(())
-        })
-        .await;
+    pub async fn until_logged(&self, name: &str, words: &str) {
+        eventually(&format!("{name} tells {words:?}"), async || self.log(name).contains(words).then_some(()))
+            .await;
     }
 
     pub async fn until_ready(&self, nodes: usize) {

@@ -32,21 +32,21 @@ async fn a_revoked_node_is_cut_off_and_comes_back_with_a_token_of_its_own() {
     cluster.until_ready(1).await;
     let node = cluster.node();
     succeed(&cluster.berth(&["node", "revoke", "-yes", &node]));
-    cluster.until_told("n1", "disconnected").await;
-    cluster.until_told("n1", "was revoked").await;
+    cluster.until_logged("n1", "disconnected").await;
+    cluster.until_logged("n1", "was revoked").await;
     // Neither its certificate nor the token it had gets it back in.
-    let before = cluster.told("n1").len();
+    let before = cluster.log("n1").len();
     cluster.agents[0].kill();
     cluster.start_agent_with("n1", &["--join", &token]);
     eventually("it is turned away again", async || {
-        cluster.told("n1")[before..].contains("was revoked").then_some(())
+        cluster.log("n1")[before..].contains("was revoked").then_some(())
     })
     .await;
     cluster.agents.last_mut().expect("it runs").kill();
     let again = cluster.token(&["--node", &node]);
     cluster.start_agent_with("n1", &["--join", &again]);
     eventually("it has joined again", async || {
-        let now = cluster.told("n1");
+        let now = cluster.log("n1");
         (now.matches("the agent has joined").count() == 2 && now.trim_end().contains("connected server"))
             .then_some(())
     })
@@ -70,7 +70,7 @@ async fn the_certificate_of_a_purged_node_lets_nobody_in() {
     .await;
     succeed(&cluster.berth(&["node", "purge", "-yes", &node]));
     cluster.start_agent_with("n1", &["--join", &token]);
-    cluster.until_told("n1", "was revoked").await;
+    cluster.until_logged("n1", "was revoked").await;
     let nodes = cluster.json(&["node", "status", "-json"]).expect("a list");
     assert_eq!(nodes.as_array().map(Vec::len), Some(0), "{nodes}");
 }
@@ -100,14 +100,15 @@ async fn a_revoked_server_is_cut_off_under_load_and_comes_back_with_a_new_certif
     };
     let before = cluster.connections(revoked);
     let begun = Instant::now();
-    let told = cluster.asking(other, &["server", "revoke", "-yes", &name]);
-    succeed(&told);
+    let message = cluster.asking(other, &["server", "revoke", "-yes", &name]);
+    succeed(&message);
     let cut = cluster.cut_after(&before, revoked, begun);
     println!("cut after {cut:?}, with the command that asked for it");
     assert!(cut < CUT_MAX, "{cut:?}");
-    let said = String::from_utf8_lossy(&told.stderr).into_owned() + &String::from_utf8_lossy(&told.stdout);
-    assert!(said.contains("replace the authority, too") && !said.contains("warning"), "{said}");
-    cluster.until_told(&name, "the certificate of this server was revoked").await;
+    let text =
+        String::from_utf8_lossy(&message.stderr).into_owned() + &String::from_utf8_lossy(&message.stdout);
+    assert!(text.contains("replace the authority, too") && !text.contains("warning"), "{text}");
+    cluster.until_logged(&name, "the certificate of this server was revoked").await;
     // It hears of no leader any more, and the others show what it is.
     eventually("it has no leader", async || {
         let output = cluster.asking(revoked, &["namespace", "apply", "late"]);
@@ -126,10 +127,10 @@ async fn a_revoked_server_is_cut_off_under_load_and_comes_back_with_a_new_certif
     let kept = fs::read_to_string(cluster.path(&name).join("revoked-servers.json")).unwrap_or_default();
     assert!(kept.contains(&name), "it knows it itself: {kept}");
     fs::remove_file(cluster.path(&name).join("revoked-servers.json")).expect("it is there");
-    let since = cluster.told(&name).len();
+    let since = cluster.log(&name).len();
     cluster.start_again(revoked);
     eventually("it is told so", async || {
-        cluster.told(&name)[since..].contains("or that it was revoked").then_some(())
+        cluster.log(&name)[since..].contains("or that it was revoked").then_some(())
     })
     .await;
     let second = format!("s{other}");
@@ -174,26 +175,26 @@ async fn a_server_that_was_revoked_while_nobody_was_reached_says_so_when_the_oth
         cluster.servers[number - 1].daemon.signal(Signal::KILL);
         cluster.servers[number - 1].daemon.wait();
     }
-    let since = cluster.told(&name).len();
+    let since = cluster.log(&name).len();
     cluster.start_again(revoked);
     eventually("it says that nobody is there", async || {
-        let told = &cluster.told(&name)[since..];
-        (told.matches("another server is not reached").count() >= 2).then_some(())
+        let message = &cluster.log(&name)[since..];
+        (message.matches("another server is not reached").count() >= 2).then_some(())
     })
     .await;
-    assert!(!cluster.told(&name)[since..].contains("revoked"), "nobody can have said so");
+    assert!(!cluster.log(&name)[since..].contains("revoked"), "nobody can have said so");
     for number in &others {
         cluster.start_again(*number);
     }
     eventually("it says that it is refused", async || {
-        cluster.told(&name)[since..].contains("or that it was revoked").then_some(())
+        cluster.log(&name)[since..].contains("or that it was revoked").then_some(())
     })
     .await;
     // A recovery of what it has, alone, is the last thing to do.
     let refused = eventually("clients hear the same", async || {
         let output = cluster.asking(revoked, &["namespace", "apply", "late"]);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        told.contains("revoked").then_some(told)
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        message.contains("revoked").then_some(message)
     })
     .await;
     assert!(!refused.contains("server recover"), "{refused}");
@@ -228,21 +229,21 @@ async fn when_the_leader_is_revoked_another_leads_and_agents_leave_it() {
     })
     .await;
     succeed(&cluster.asking(next, &["namespace", "apply", "after"]));
-    cluster.until_told("n1", &format!("the certificates of server {name} were revoked")).await;
+    cluster.until_logged("n1", &format!("the certificates of server {name} were revoked")).await;
     eventually("the agent is with another", async || {
-        let told = cluster.told("n1");
-        let last = told.lines().rev().find(|line| line.contains("connected server"))?;
+        let message = cluster.log("n1");
+        let last = message.lines().rev().find(|line| line.contains("connected server"))?;
         (!last.contains(&first)).then_some(())
     })
     .await;
     // What it has learned is on its disk.
     cluster.agents[0].kill();
-    let since = cluster.told("n1").len();
+    let since = cluster.log("n1").len();
     cluster.start_agent_with("n1", &["--servers", &first]);
     eventually("it does not believe the first after a restart either", async || {
-        let told = &cluster.told("n1")[since..];
-        (told.contains(&format!("the certificates of server {name} were revoked"))
-            && told.contains("connected server"))
+        let message = &cluster.log("n1")[since..];
+        (message.contains(&format!("the certificates of server {name} were revoked"))
+            && message.contains("connected server"))
         .then_some(())
     })
     .await;

@@ -1,4 +1,4 @@
-//! Certificates and authorities that take the place of others while sessions go on.
+//! Certificates and authorities that are replaced while sessions go on.
 
 use std::{fs, path::Path};
 
@@ -19,17 +19,17 @@ async fn certificates_change_under_a_session_that_goes_on() {
     cluster.run_job();
     let alloc = cluster.running().await;
     for line in ["this server leads", "node is ready", "job registered"] {
-        cluster.until_told("s1", line).await;
+        cluster.until_logged("s1", line).await;
     }
-    let connected = |told: &str| told.matches("connected server").count();
-    let before = connected(&cluster.told("n1"));
+    let connected = |message: &str| message.matches("connected server").count();
+    let before = connected(&cluster.log("n1"));
 
     // A mistake in the new files leaves the old ones in use.
     let tls = cluster.path("s1/tls");
     let certificate = fs::read(tls.join("server.pem")).expect("it is there");
     fs::write(tls.join("server.pem"), "nothing").expect("it is written");
     cluster.servers[0].daemon.signal(Signal::HUP);
-    cluster.until_told("s1", "server.pem: it holds no certificate in PEM").await;
+    cluster.until_logged("s1", "server.pem: it holds no certificate in PEM").await;
     assert!(cluster.json(&["node", "status", "-json"]).is_some());
 
     fs::write(tls.join("server.pem"), certificate).expect("it is written");
@@ -38,10 +38,10 @@ async fn certificates_change_under_a_session_that_goes_on() {
         fs::copy(cluster.path("renewed").join(name), tls.join(name)).expect("it is copied");
     }
     cluster.servers[0].daemon.signal(Signal::HUP);
-    cluster.until_told("s1", "certificates were read again").await;
+    cluster.until_logged("s1", "certificates were read again").await;
     assert!(cluster.json(&["node", "status", "-json"]).is_some(), "who comes now believes the new one");
     assert_eq!(cluster.running().await, alloc);
-    assert_eq!(connected(&cluster.told("n1")), before, "the session went on");
+    assert_eq!(connected(&cluster.log("n1")), before, "the session went on");
 }
 
 #[tokio::test]
@@ -68,12 +68,12 @@ async fn an_authority_takes_the_place_of_another_under_sessions_that_go_on() {
         fs::copy(new.join(name), tls.join(name)).expect("it is copied");
     }
     cluster.servers[0].daemon.signal(Signal::HUP);
-    let renewed = || cluster.told("n1").matches("the certificate was renewed").count();
+    let renewed = || cluster.log("n1").matches("the certificate was renewed").count();
     let before = renewed();
     eventually("its certificate is of the new one", async || (renewed() >= before + 2).then_some(())).await;
     fs::write(tls.join("ca.pem"), &new_ca).expect("it is written");
     cluster.servers[0].daemon.signal(Signal::HUP);
     believes(&new_ca).await;
-    assert_eq!(cluster.told("n1").matches("connected server").count(), 1, "the session went on");
+    assert_eq!(cluster.log("n1").matches("connected server").count(), 1, "the session went on");
     cluster.until_ready(1).await;
 }

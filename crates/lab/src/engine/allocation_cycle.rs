@@ -37,14 +37,14 @@ pub(crate) struct CycleTimes {
 pub(crate) fn allocation_cycle(shape: CycleShape) -> CycleTimes {
     let mut allocator = if shape.quota { with_quotas(shape) } else { in_use(shape) };
     let now = Timestamp(1);
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let offers = allocator.cycle(now);
-    let full = begun.elapsed();
+    let full = started_at.elapsed();
     // A framework that wants offers again is a reason to visit every node.
     apply_event(&mut allocator, OfferEvent::Revived(FrameworkId(0), role(shape, 0)));
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let more = allocator.cycle(now);
-    let empty = begun.elapsed();
+    let empty = started_at.elapsed();
     assert!(more.is_empty(), "{} offers were left", more.len());
     CycleTimes { full, offers: offers.len(), empty }
 }

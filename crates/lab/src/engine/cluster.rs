@@ -1,4 +1,4 @@
-//! A state, its planner, and the changes that a server would make.
+//! A cluster's state and its planner without a server: plans are applied, and nodes and jobs change, by calls.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Jobs one after the other until the cluster is full.
+//! Registers jobs one after the other until the cluster is full.
 
 use std::time::{Duration, Instant};
 
@@ -37,11 +37,11 @@ pub(crate) fn density(
     }
     let mut decisions = PlanningTimes::default();
     for eval in evals {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let plan = cluster.plan(eval);
         let planned = Instant::now();
         cluster.commit(plan);
-        decisions.planning += planned - begun;
+        decisions.planning += planned - started_at;
         decisions.applying += planned.elapsed();
     }
     decisions.placements = cluster.allocs();

@@ -1,5 +1,5 @@
-//! Decisions without a server around them, on one processor: what a planner thread of the server calls. Only here may
-//! the lab look into the server's parts.
+//! The scheduler's decisions on one processor, without a server around them: what a planner thread of the server calls. Nowhere else
+//! may the lab use the server's parts.
 
 mod allocation_cycle;
 mod cluster;

@@ -1,5 +1,5 @@
-//! What simulated nodes and their tasks do of themselves. All of it follows from one seed: of a node's number, and of
-//! which start of which task it is.
+//! The random behaviour of simulated nodes and their tasks: delays, failures and outages. All of it follows from one seed, the node's
+//! number, and the number of the task's start.
 
 use std::{str::FromStr, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::random::{mix, unit};
 /// How nodes and tasks behave; by default every node stays, and a task does what its job configures.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Behaviour {
-    /// Of each start of a task.
+    /// The behaviour of each start of a task.
     pub tasks: TaskBehaviour,
     /// The connection breaks, and comes back; what runs, runs on.
     pub flapping: Outages,
@@ -39,7 +39,7 @@ pub struct TaskBehaviour {
 /// Recurring outages of some nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outages {
-    /// Which share of the nodes.
+    /// The share of the nodes that have them.
     pub share: f64,
     /// From the end of one to the begin of the next.
     pub every: DurationRange,

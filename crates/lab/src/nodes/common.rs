@@ -1,4 +1,4 @@
-//! What the nodes of one connection share.
+//! State that the nodes of one connection share.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What all connections of a process share: counts of sessions and traffic, and whether all are cut, frozen or away.
+//! State that all connections of a process share: counts of sessions and traffic, and whether all are cut, frozen or away.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 

@@ -77,11 +77,11 @@ impl Dialer {
 
 fn connector(files: &TlsFiles) -> Result<Connector, SettingError> {
     let wrong = |why: String| SettingError(why);
-    let held = TlsCredentials::load(files).map_err(|error| wrong(error.to_string()))?;
-    let identity = held.identity();
+    let credentials = TlsCredentials::load(files).map_err(|error| wrong(error.to_string()))?;
+    let identity = credentials.identity();
     let region = identity.region().filter(|region| identity.is_agent(Some(region)));
     let region =
         region.ok_or_else(|| wrong(format!("{} names {identity}, and no agent", files.cert.display())))?;
     let (expected, revoked) = (ExpectedPeer::Server(region.to_owned()), RevokedServers::default());
-    Connector::new(&held, expected, &revoked).map_err(|error| wrong(error.to_string()))
+    Connector::new(&credentials, expected, &revoked).map_err(|error| wrong(error.to_string()))
 }

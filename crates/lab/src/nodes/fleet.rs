@@ -1,4 +1,4 @@
-//! The nodes of one connection, and the loop that lives their lives.
+//! The nodes of one connection, and the loop that drives them.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -270,13 +270,13 @@ impl Fleet {
 }
 
 /// Servers of which the one at `first` is dialed first, counted round and round, then the others of those, before any again.
-fn servers(given: &[String], first: u32) -> Servers {
-    let mut given = given.to_vec();
-    let count = given.len().max(1);
-    given.rotate_left(first as usize % count);
+fn servers(addresses: &[String], first: u32) -> Servers {
+    let mut addresses = addresses.to_vec();
+    let count = addresses.len().max(1);
+    addresses.rotate_left(first as usize % count);
     // There are no others to learn of.
     let (_, learned) = watch::channel(Vec::new());
-    Servers::new(given, learned)
+    Servers::new(addresses, learned)
 }
 
 /// The heartbeat interval that a server asks for, where it does: pauses grow with that, as an agent's do.

@@ -1,4 +1,4 @@
-//! Who a simulated node is: everything about it follows from the seed and its number, and need not be kept.
+//! The identity of a simulated node: it follows from the seed and the node's number, and need not be stored.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ fn node_id(config: &NodesConfig, number: u32) -> [u8; 16] {
     id
 }
 
-/// Of each start of a node's machine.
+/// The instance id of one boot of a node's machine.
 fn instance(config: &NodesConfig, number: u32, boots: u32) -> [u8; 16] {
     let mut instance = node_id(config, number);
     let start = mix(seed_of(config, number, SeedPurpose::Instance), u64::from(boots));

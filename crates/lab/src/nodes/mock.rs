@@ -1,4 +1,4 @@
-//! A mock task under way: the schedule of its settings, after what chance puts before it and until chance ends it.
+//! A running mock task: the schedule of its settings, with a random delay before it, until it ends or fails at random.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Simulated nodes: the agent's own life cycle, session and mock driver, its timers played by one loop for many nodes on
-//! one connection. A server cannot distinguish them from real ones.
+//! Simulated nodes: the agent's own lifecycle, session and mock driver, with the timers of many nodes in one loop on one connection.
+//! A server cannot distinguish them from real ones.
 
 mod behaviour;
 mod clock;

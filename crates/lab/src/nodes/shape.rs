@@ -1,4 +1,4 @@
-//! How large simulated nodes are.
+//! The shapes of simulated nodes: their resources.
 
 use std::{path::Path, str::FromStr};
 
@@ -102,7 +102,7 @@ impl SimNodeShapes {
         }
     }
 
-    /// That of one node.
+    /// The shape of one node.
     pub(super) fn of(&self, seed: u64, number: u32) -> SimNodeShape {
         match self {
             Self::Drawn(all) => {

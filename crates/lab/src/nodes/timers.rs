@@ -1,4 +1,4 @@
-//! What is due when, for all nodes of one connection.
+//! The timers of all nodes of one connection.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -18,14 +18,14 @@ pub(super) enum TimerEvent {
     Stopped(TaskRef),
     /// A mock task that was killed is gone.
     Killed(TaskRef),
-    /// It opens its session again.
+    /// The node opens its session again.
     Hello,
-    /// It falls silent.
+    /// The node falls silent.
     Silence {
         /// How long, in nanoseconds.
         lasts_ns: u64,
     },
-    /// Its connection breaks.
+    /// The node's connection breaks.
     Break,
 }
 

@@ -1,4 +1,4 @@
-//! The machine that figures were measured on, and the code that was measured.
+//! The machine that was measured on, and the version of the code.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ pub struct Machine {
     pub cpus: usize,
     /// Main memory, in bytes.
     pub memory_bytes: u64,
-    /// As the processor calls itself.
+    /// The processor's model name.
     pub cpu_model: String,
     /// What was checked out where the run was started, `-dirty` when it was changed since; empty outside of a
     /// repository.

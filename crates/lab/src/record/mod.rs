@@ -1,4 +1,4 @@
-//! What a run leaves behind: `result.json` and `trace.jsonl`, from which reports are drawn without any server.
+//! The files of a run: `result.json` and `trace.jsonl`. Reports are drawn from them without any server.
 
 mod machine;
 mod result;

@@ -1,4 +1,4 @@
-//! `result.json`: what was measured, with what, on what.
+//! `result.json`: the metrics of an experiment, its parameters, and the machine and code that were measured.
 
 use std::{collections::BTreeMap, fmt, fs, io, path::Path};
 

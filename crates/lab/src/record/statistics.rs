@@ -1,4 +1,4 @@
-//! Sums of many numbers in one.
+//! Percentiles, medians and means.
 
 /// The value below which a part of `sorted` lies, by nearest rank; none of no values.
 ///

@@ -57,7 +57,7 @@ impl RequestStage {
         Self::Running,
     ];
 
-    /// Who reports its time.
+    /// The clock that its time is taken by.
     pub fn clock(self) -> ClockSource {
         match self {
             Self::Submitted | Self::Acknowledged | Self::Placed | Self::Running => ClockSource::Client,

@@ -19,7 +19,7 @@ const PALETTE: [RGBColor; 6] = [
     RGBColor(219, 39, 119),
     RGBColor(146, 104, 41),
 ];
-/// Of what others published, in turn: beside what was measured, not before it.
+/// Colours of published results, in turn: less prominent than those of measurements.
 const PUBLISHED: [RGBColor; 3] = [RGBColor(120, 134, 156), RGBColor(160, 120, 130), RGBColor(110, 150, 140)];
 /// Pixels of a dash, and between two.
 const DASH: (u32, u32) = (6, 4);
@@ -45,8 +45,6 @@ pub(super) struct Chart {
     /// How they are drawn.
     pub kind: ChartKind,
 }
-
-/// A line of a chart.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct ChartLine {
     pub name: String,

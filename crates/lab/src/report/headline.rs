@@ -1,4 +1,4 @@
-//! The head of a report: what ran, and its few most important figures, in words.
+//! The head of a report: the experiment, and its few most important metrics in words.
 
 use serde_json::{Map, Value};
 
@@ -73,10 +73,10 @@ pub(super) fn setting(result: &RunResult) -> String {
 }
 
 fn param_texts(params: &Map<String, Value>) -> Vec<String> {
-    let shown = params
+    let listed = params
         .iter()
         .filter(|(name, value)| !HIDDEN_PARAMS.contains(&name.as_str()) && **value != Value::Bool(false));
-    shown
+    listed
         .map(|(name, value)| {
             let (name, value) = (name.replace('_', " "), value.to_string());
             if value == "true" { name } else { format!("{name} {}", value.trim_matches('"')) }
@@ -160,7 +160,7 @@ mod tests {
 
     /// A metric that has another name by now would be missed silently.
     #[test]
-    fn what_is_said_in_words_is_measured() {
+    fn the_headline_uses_measured_metrics() {
         let measured: Vec<&str> = run::EXPERIMENTS
             .iter()
             .flat_map(|experiment| experiment.metrics.iter().copied().flatten())

@@ -1,4 +1,4 @@
-//! `report.html`: what a run has shown, drawn from its result and its trace alone.
+//! `report.html`, drawn from a run's result and trace alone.
 
 mod chart;
 mod charts;

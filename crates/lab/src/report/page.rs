@@ -1,4 +1,4 @@
-//! The page: figures and parameters in tables, then the charts. Nothing in it is fetched from elsewhere.
+//! The page of a report: metrics and parameters in tables, then the charts. It loads nothing from elsewhere.
 
 use minijinja::{Environment, Value, context, value::Serde};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Where the time of requests went: how many were in which stage when, and which stage took the longest.
+//! The time of requests by stage: how many were in which stage when, and which stage took the longest.
 
 use std::collections::BTreeMap;
 
@@ -56,10 +56,10 @@ fn times(trace: &[TraceLine], stage: RequestStage) -> Vec<f64> {
 
 /// How long requests took from one stage to another, seconds, sorted.
 pub(super) fn took(trace: &[TraceLine], from: RequestStage, to: RequestStage) -> Vec<f64> {
-    let mut begun: BTreeMap<u64, f64> = BTreeMap::new();
-    begun.extend(trace.iter().filter(|line| line.stage == from).map(|line| (line.request, line.at_s)));
+    let mut starts: BTreeMap<u64, f64> = BTreeMap::new();
+    starts.extend(trace.iter().filter(|line| line.stage == from).map(|line| (line.request, line.at_s)));
     let ended = trace.iter().filter(|line| line.stage == to);
-    let mut took: Vec<f64> = ended.filter_map(|line| Some(line.at_s - begun.get(&line.request)?)).collect();
+    let mut took: Vec<f64> = ended.filter_map(|line| Some(line.at_s - starts.get(&line.request)?)).collect();
     took.sort_by(f64::total_cmp);
     took
 }

@@ -5,7 +5,7 @@
 use super::{Experiment, Metric, Param, ParamKind, Run, RunError, RunOutcome, params::same};
 use crate::engine::{CycleShape, allocation_cycle};
 
-/// Its row in the list.
+/// The experiment's row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "allocation-cycle",
     about: "Offer everything that is free to frameworks, in the order of their shares (Mesos 2018)",

@@ -7,7 +7,7 @@ use super::{
     published_pace::{self, PublishedPace},
 };
 
-/// Its row in the list.
+/// The experiment's row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "c2m",
     about: "Two million allocations (HashiCorp's challenge of 2020)",

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::engine;
 
-/// Its row in the list.
+/// The experiment's row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "density",
     about: "Small services until every node is full (CoreOS 2016, Kubemark's density test)",

@@ -1,4 +1,4 @@
-//! A connection of one's own to an HTTP server: cheaper than a pool, and how many there are is known.
+//! One connection of our own to an HTTP server: cheaper than a pool of connections, and their number is known.
 
 use berth_tls::Stream;
 use bytes::{Buf, Bytes, BytesMut};
@@ -204,8 +204,6 @@ async fn collect(path: &str, body: Incoming) -> Result<Bytes, RunError> {
 fn failed(path: &str, reason: impl std::fmt::Display) -> RunError {
     RunError::Http { doing: format!("ask for {path}"), reason: reason.to_string() }
 }
-
-/// A stream of lines.
 pub(super) struct LineStream {
     path: String,
     body: Incoming,

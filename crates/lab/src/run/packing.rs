@@ -10,7 +10,7 @@ use crate::{
     traces::{self, published::PublishedPacking},
 };
 
-/// Its row in the list.
+/// The experiment's row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "packing",
     about: "Pods of a recorded GPU cluster until far more is asked for than there is (FGD, ATC'23)",

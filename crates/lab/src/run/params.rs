@@ -12,7 +12,7 @@ pub enum Scale {
     Small,
     /// Fits a laptop.
     Medium,
-    /// As it was published.
+    /// The scale of the published experiment.
     Full,
 }
 

@@ -1,4 +1,4 @@
-//! Where a process spends its time: samples of its stacks, taken by `perf` where that is installed.
+//! Profiles a process: samples of its stacks, taken by `perf` where that is installed.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! How far a run is, for people: a bar on a terminal, lines elsewhere.
+//! The progress of a run: a bar on a terminal, lines elsewhere.
 
 use std::{
     cell::Cell,

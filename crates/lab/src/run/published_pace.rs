@@ -1,4 +1,4 @@
-//! Allocations a second, as a chart beside what others published.
+//! A chart of allocations a second beside published rates.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Runs an experiment as often as requested, and summarizes the results.
+//! Repeats an experiment, and summarizes the results.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 

@@ -32,9 +32,9 @@ impl ScrapeTimes {
     /// When an answer is none, or lacks the metrics.
     pub async fn take(target: &Target, how_long: Duration) -> Result<Self, RunError> {
         let mut connection = Connection::open(target).await?;
-        let (mut ticks, begun) = (interval(EVERY), Instant::now());
+        let (mut ticks, started_at) = (interval(EVERY), Instant::now());
         let mut took_ms = Vec::new();
-        while took_ms.is_empty() || begun.elapsed() < how_long {
+        while took_ms.is_empty() || started_at.elapsed() < how_long {
             ticks.tick().await;
             let sent_at = Instant::now();
             let text = connection.text("/metrics").await?;

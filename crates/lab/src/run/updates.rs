@@ -17,7 +17,7 @@ use super::{
     params::{SECURE, same},
 };
 
-/// Its row in the list.
+/// The experiment's row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "updates",
     about: "Jobs of 100 allocations whose agents report much (Nomad issue 9451)",

@@ -1,4 +1,4 @@
-//! Samples progress and the usage of each process while a load runs.
+//! Samples the progress of a load and the usage of each process while it runs.
 
 use crate::{
     record::{ProcessSeries, Series},
@@ -14,9 +14,9 @@ const SAMPLES_MAX: usize = 600;
 /// What the server had used before and after.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ServerUsage {
-    /// Before the first request.
+    /// Usage before the first request.
     pub before: Usage,
-    /// At the last sample.
+    /// Usage at the last sample.
     pub after: Usage,
 }
 

@@ -10,10 +10,10 @@ use super::{Trace, TraceError, table};
 /// Which part of a model it serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 pub enum Role {
-    /// On processors alone.
+    /// An instance without an accelerator.
     #[serde(rename = "CN")]
     Cpu,
-    /// With an accelerator.
+    /// An instance with an accelerator.
     #[serde(rename = "HN")]
     Gpu,
 }
@@ -29,19 +29,19 @@ pub struct DlrmInstance {
     /// The model, that is the job.
     #[serde(rename = "app_name")]
     pub app: String,
-    /// Cores.
+    /// Processor cores.
     #[serde(rename = "cpu_request")]
     pub cores: u32,
-    /// GPUs.
+    /// Number of GPUs.
     #[serde(rename = "gpu_request")]
     pub gpus: u32,
     /// Hundredths of a node's RDMA bandwidth.
     #[serde(rename = "rdma_request")]
     pub rdma_pct: u32,
-    /// GiB.
+    /// Memory in GiB.
     #[serde(rename = "memory_request")]
     pub memory_gib: f64,
-    /// GiB.
+    /// Disk space in GiB.
     #[serde(rename = "disk_request")]
     pub disk_gib: f64,
     /// How many instances of its app one node may have; none for no limit.

@@ -1,4 +1,4 @@
-//! Workloads that others recorded on production clusters, and made-up ones of the same shapes.
+//! Workloads that others recorded on production clusters, and generated ones of the same shapes.
 //!
 //! Recorded traces are public but not ours to carry. `--traces DIR` names a folder with `openb/` (the node and pod lists
 //! of `cluster-trace-gpu-v2023` in github.com/alibaba/clusterdata), `dlrm/` (the disaggregated DLRM trace, v2025, of the
@@ -23,7 +23,7 @@ pub enum TraceSource {
     Recorded(String),
     /// Made up.
     Generated {
-        /// From this number.
+        /// The seed of the generated trace.
         seed: u64,
     },
 }
@@ -40,7 +40,7 @@ impl fmt::Display for TraceSource {
 /// Rows, and where they come from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace<T> {
-    /// For the result.
+    /// The source, as the result names it.
     pub source: TraceSource,
     /// In the order of the file.
     pub rows: Vec<T>,

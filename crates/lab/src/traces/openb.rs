@@ -14,7 +14,7 @@ pub struct OpenbNode {
     pub name: String,
     /// Thousandths of a core.
     pub cpu_milli: u32,
-    /// MiB.
+    /// Memory in MiB.
     pub memory_mib: u32,
     /// How many GPUs.
     #[serde(rename = "gpu")]
@@ -31,9 +31,9 @@ pub struct OpenbPod {
     pub name: String,
     /// Thousandths of a core.
     pub cpu_milli: u32,
-    /// MiB.
+    /// Memory in MiB.
     pub memory_mib: u32,
-    /// From how many GPUs.
+    /// How many GPUs it requests.
     #[serde(rename = "num_gpu")]
     pub gpus: u32,
     /// Thousandths of each of these; less than 1000 only of a single one, which others may share.
@@ -59,7 +59,7 @@ impl OpenbPod {
     }
 }
 
-/// Which nodes.
+/// Which nodes of the list are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeList {
     /// Those with GPUs.

@@ -19,7 +19,7 @@ pub struct PhillyJob {
     /// How long it ran: seconds.
     #[serde(rename = "duration")]
     pub duration_s: f64,
-    /// On how many GPUs.
+    /// How many GPUs it ran on.
     #[serde(rename = "num_gpus")]
     pub gpus: u32,
     /// The virtual cluster, that is the tenant.

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_place() {
+    fn an_error_names_its_line_and_column() {
         let nodes = |dir: &Path| openb::nodes(dir, openb::NodeList::Gpu);
         let name = "openb/openb_node_list_gpu_node.csv";
         check(

@@ -1,4 +1,4 @@
-//! A simulated node says what a real agent says: both live through the same scripts, and every message is compared.
+//! A simulated node sends what a real agent sends: both run through the same scripts, and every message is compared.
 //!
 //! Times, ids and jitter are taken out. Between two points at which a script waits, a node has at most five updates to
 //! send: a session lets four go unacknowledged, so that nothing is merged by accident however slow the machine is.

@@ -1,4 +1,4 @@
-//! Simulated nodes in trouble: a server sees what it would see of real ones.
+//! Outages of simulated nodes: a server sees what it would see of real ones.
 
 use berth_api::agent::{ClientStatus, Hello, WelcomeMode};
 use berth_lab::nodes::{Behaviour, NodesConfig};

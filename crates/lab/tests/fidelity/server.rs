@@ -1,4 +1,4 @@
-//! A server reduced to a script: it hears one node, on whatever connection the node has at the time.
+//! A server that follows a script: it talks to one node, on whatever connection the node has at the time.
 
 use std::{
     collections::BTreeMap,

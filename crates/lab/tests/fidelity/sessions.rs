@@ -130,7 +130,7 @@ fn what_was_missed_while_away_comes_as_a_full_list() {
 }
 
 #[test]
-fn a_resync_tells_all_or_what_changed_since() {
+fn a_resync_reports_all_or_what_changed_since() {
     check(
         |server| {
             server.open();
@@ -176,7 +176,7 @@ fn a_resync_tells_all_or_what_changed_since() {
 }
 
 #[test]
-fn what_ends_while_away_is_told_afterwards() {
+fn ends_during_an_outage_are_reported_afterwards() {
     check(
         |server| {
             server.open();

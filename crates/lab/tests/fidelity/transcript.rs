@@ -1,4 +1,4 @@
-//! What a node says, a line a message, without what differs from run to run: times, ids, jitter.
+//! The transcript of a node's messages, one a line, without what differs from run to run: times, ids, jitter.
 
 use std::collections::BTreeMap;
 

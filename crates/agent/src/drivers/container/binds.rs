@@ -1,4 +1,4 @@
-//! What a container binds of the host: as the runtime is given it, and where the keeper finds it.
+//! The host paths that a container binds: the mount as the OCI runtime is given it, and the source as the keeper opens it.
 
 use serde_json::{Value, json};
 

@@ -48,12 +48,12 @@ pub(super) struct Rights<'e> {
 }
 
 impl<'e> Rights<'e> {
-    /// Of containers, on a node that lets them add these.
+    /// The rights of containers, on a node that lets them add `extra`.
     pub(super) fn of_containers(extra: &'e [&'static str]) -> Self {
         Self { usual: &USUAL, extra, allowable: &EXTRA, whom: "container" }
     }
 
-    /// Of commands of the host.
+    /// The rights of isolated commands of the host.
     pub(super) fn of_host() -> Self {
         Self { usual: &OF_HOST, extra: &[], allowable: &[], whom: "command of the host" }
     }
@@ -70,8 +70,8 @@ impl<'e> Rights<'e> {
             return Err(self.refusal(odd));
         }
         let names = |list: &[String], name: &str| list.iter().any(|listed| listed == "ALL" || listed == name);
-        let kept = self.usual.iter().filter(|name| !names(&dropped, name) || names(&added, name));
-        Ok(kept.chain(self.extra.iter().filter(|name| names(&added, name))).copied().collect())
+        let usual = self.usual.iter().filter(|name| !names(&dropped, name) || names(&added, name));
+        Ok(usual.chain(self.extra.iter().filter(|name| names(&added, name))).copied().collect())
     }
 
     fn refusal(&self, name: &str) -> String {

@@ -40,7 +40,7 @@ impl DeviceFile {
         Ok(Self { path: path.to_string_lossy().into_owned(), kind, found })
     }
 
-    /// As the keeper makes it.
+    /// The device node that the keeper makes.
     pub(super) fn node(&self) -> DeviceNode {
         DeviceNode {
             path: self.path.clone(),

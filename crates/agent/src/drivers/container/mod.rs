@@ -33,7 +33,7 @@ use crate::volumes::AllowedDir;
 
 /// The driver's names.
 pub(super) const NAMES: [&str; 2] = ["docker", "container"];
-/// That of commands of the host.
+/// The driver of isolated commands of the host.
 pub(super) const EXEC: &str = "exec";
 
 /// Where containers come from on this node.
@@ -51,7 +51,7 @@ pub struct ContainerConfig {
     pub extra_capabilities: Vec<&'static str>,
     /// What the root of a command of the host has of the host; empty for what most need.
     pub exec_paths: Vec<PathBuf>,
-    /// Of what jobs may mount what they name.
+    /// Directories of the host from which jobs may mount.
     pub mount_dirs: Vec<AllowedDir>,
 }
 
@@ -126,8 +126,8 @@ fn limits_swap() -> bool {
 }
 
 /// The version in what a runtime says of itself.
-fn number(said: &str) -> Option<&str> {
-    said.split(' ').find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+fn number(text: &str) -> Option<&str> {
+    text.split(' ').find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 #[derive(Debug)]
@@ -207,13 +207,13 @@ impl Driver for ContainerDriver {
 impl ContainerDriver {
     /// The signal that the image wants to be ended by; 0 where nothing depends on it.
     fn stop_signal(&self, spec: &TaskSpec, image: &ImageConfig) -> Result<i32, StartFailure> {
-        let said = image.stop_signal.trim();
-        if said.is_empty() || !spec.kill_signal.is_empty() {
+        let signal = image.stop_signal.trim();
+        if signal.is_empty() || !spec.kill_signal.is_empty() {
             return Ok(0);
         }
-        signals::number(said).ok_or_else(|| {
+        signals::number(signal).ok_or_else(|| {
             setup(format!(
-                "read the image's stop signal {said:?}: there is no such signal; name one in the task's kill_signal"
+                "read the image's stop signal {signal:?}: there is no such signal; name one in the task's kill_signal"
             ))
         })
     }
@@ -224,8 +224,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_runtime_tells_its_version_among_other_words() {
-        let said = ["crun version 1.8.1", "runc version 1.1.5+ds1", "runc"];
-        assert_eq!(said.map(number), [Some("1.8.1"), Some("1.1.5+ds1"), None]);
+    fn the_version_is_found_in_a_runtimes_output() {
+        let outputs = ["crun version 1.8.1", "runc version 1.1.5+ds1", "runc"];
+        assert_eq!(outputs.map(number), [Some("1.8.1"), Some("1.1.5+ds1"), None]);
     }
 }

@@ -200,7 +200,7 @@ impl<'a> Collector<'a> {
         Ok(BindSource { root: text(&dir.real), path: text(rest), pinned: true, ..BindSource::default() })
     }
 
-    /// Of what tasks may write to; the top directories can be replaced by none of them.
+    /// A mount of a directory that tasks may write to; none of them can replace the top directories.
     fn of_allocation(&self, source: &str, make: bool) -> Result<BindSource, String> {
         let own = self.task.paths.task_dir(&self.task.spec.name);
         let relative =
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runtime_is_told_what_the_job_says() {
+    fn mounts_of_a_job_become_mounts_of_the_runtime() {
         let config = json!({
             "mount": [
                 {"type": "bind", "source": "/srv/a", "target": "/a", "readonly": true,

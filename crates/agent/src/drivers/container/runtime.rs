@@ -10,7 +10,7 @@ use rustix::process::geteuid;
 
 use crate::program::{self, ProgramOutput};
 
-/// In order of preference.
+/// Names of OCI runtimes, in order of preference.
 const RUNTIMES: [&str; 2] = ["crun", "runc"];
 
 const SEARCHED: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];

@@ -1,7 +1,6 @@
-//! The system calls that a container may make, whatever rights it has otherwise: what ordinary programs need, after the
-//! profile that containers commonly have by default. All others are refused: those that are known, of the kernel's own state or
-//! of other namespaces, as not permitted; whatever a newer kernel has besides as not implemented, for which programs have
-//! another way.
+//! The seccomp profile of containers, whatever capabilities they have: it allows what ordinary programs need, after the default
+//! profile of Docker. A known call that it does not allow, as one that changes the kernel's state or another namespace, fails with
+//! EPERM; a call that the profile does not know, as one of a newer kernel, fails with ENOSYS, for which programs have a fallback.
 //!
 //! Calls of foreign architectures are refused as a whole: the profile names none.
 
@@ -74,7 +73,7 @@ const MACHINE: &str = "\
 /// All that need no look at what they are given.
 const ALLOWED: [&str; 8] = [FILES, READING, MEMORY, PROCESSES, SIGNALS, TIME, TALKING, MACHINE];
 
-/// Of the kernel's own state, of other namespaces or processes, or old and rarely looked at.
+/// System calls that are refused: on the kernel's own state, on other namespaces or processes, or old and rarely reviewed.
 const REFUSED: [&str; 63] = [
     "_sysctl",
     "acct",

@@ -1,5 +1,5 @@
-//! What a job may say of a container. All else is refused by name, `privileged` among it; servers refuse it too, by the
-//! table in the crate of job files, before there is a job.
+//! The settings that a job may give a container. All others are refused by name, `privileged` among them; servers refuse them too,
+//! by the table in the crate of job files, when the job is submitted.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(super) struct ContainerSettings {
     args: Vec<String>,
     #[serde(deserialize_with = "one_or_list::many_unless_null")]
     entrypoint: Option<Vec<String>>,
-    /// That of the image by default, else `/`.
+    /// The working directory; by default the image's, else `/`.
     work_dir: String,
     network_mode: String,
     /// Labels of the group's ports, which lead to it; with the host's network there is nothing to forward.

@@ -1,4 +1,4 @@
-//! Who we are to a registry: from a job's `auth` block, or from a file as `docker login` writes it.
+//! Credentials for a registry: from a job's `auth` block, or from a file as `docker login` writes it.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -81,7 +81,7 @@ impl<'a> Retries<'a> {
         Self { max: policy.tries_max(), wait_reason: Some(wait_reason), ..Self::default() }
     }
 
-    /// There was some progress.
+    /// Starts counting again, after some progress.
     pub(crate) fn reset(&mut self) {
         (self.done, self.since) = (0, Instant::now());
     }

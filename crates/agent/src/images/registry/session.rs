@@ -18,9 +18,9 @@ use super::transport::{FetchRequest, Transport, read};
 use crate::images::digest::Digest;
 use crate::images::manifest::{ACCEPTED, Descriptor, MANIFEST_BYTES_MAX};
 
-/// Of a service's answer with a token in it.
+/// The largest answer of a token service that is read.
 const TOKEN_BYTES_MAX: u64 = 64 << 10;
-/// Of what a registry says of a refusal.
+/// How much of a registry's refusal is read.
 const COMPLAINT_BYTES_MAX: u64 = 4 << 10;
 
 /// The longest that a registry's `Retry-After` is kept to, in seconds.
@@ -100,20 +100,24 @@ impl<'a> Session<'a> {
         let bytes = bytes.await?;
         let found = Digest::of(&bytes);
         match pointer.parse::<Digest>() {
-            Ok(wanted) if wanted != found => Err(self.wrong("a manifest", wanted, found)),
+            Ok(expected) if expected != found => Err(self.wrong("a manifest", expected, found)),
             _ => Ok((found, bytes)),
         }
     }
 
     /// A blob that is small enough for memory.
-    pub(crate) async fn blob(&self, wanted: &Descriptor) -> Result<Vec<u8>, PullError> {
+    pub(crate) async fn blob(&self, descriptor: &Descriptor) -> Result<Vec<u8>, PullError> {
         let bytes = retried(self.retry_policy, &self.wait_reason, || async {
-            let answer = self.get(&format!("blobs/{}", wanted.digest), "", 0).await?;
-            read(answer.into_body(), wanted.size).await
+            let answer = self.get(&format!("blobs/{}", descriptor.digest), "", 0).await?;
+            read(answer.into_body(), descriptor.size).await
         });
         let bytes = bytes.await?;
         let found = Digest::of(&bytes);
-        if found == wanted.digest { Ok(bytes) } else { Err(self.wrong("a config", wanted.digest, found)) }
+        if found == descriptor.digest {
+            Ok(bytes)
+        } else {
+            Err(self.wrong("a config", descriptor.digest, found))
+        }
     }
 
     /// A blob from a byte on; whether the answer begins there, and not at its beginning.
@@ -123,9 +127,9 @@ impl<'a> Session<'a> {
         Ok((answer.into_body(), begins_there))
     }
 
-    pub(crate) fn wrong(&self, what: &str, wanted: Digest, found: Digest) -> PullError {
+    pub(crate) fn wrong(&self, what: &str, expected: Digest, found: Digest) -> PullError {
         PullError::permanent(format!(
-            "{} sent {what} that is not what it should be: its digest is {found}, and {wanted} was asked for",
+            "{} sent {what} that is not what it should be: its digest is {found}, and {expected} was asked for",
             self.host
         ))
     }

@@ -1,5 +1,5 @@
-//! HTTP to registries: TLS by the host's root certificates, redirects that take no credentials along, and no way to what
-//! listens on this host alone.
+//! HTTP to registries: TLS with the host's root certificates. A redirect to another host is sent no credentials, and none leads to
+//! what listens on this host alone.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -27,7 +27,7 @@ use super::error::PullError;
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// Until it is known where a host is.
 const RESOLVE_MAX: Duration = Duration::from_secs(5);
-/// Until an answer begins.
+/// How long the head of an answer may take.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Until the next piece of an answer.
 pub(crate) const PIECE_MAX: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ pub(crate) struct FetchRequest {
     pub(crate) authorization: Option<HeaderValue>,
     /// Further lines of the head, which go where the authorization goes.
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
-    /// From this byte on.
+    /// The first byte that is requested.
     pub(crate) from: u64,
     /// A form that is posted.
     pub(crate) form: Option<String>,
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_at_once_is_told_from_what_may_pass() {
+    fn errors_that_last_are_distinguished_from_those_that_may_pass() {
         use std::io::{Error, ErrorKind};
         let retry_after = |error: &(dyn std::error::Error + 'static)| failed("a.b", error).retry_after;
         let wrapped = |kind| Error::other(Error::from(kind));
@@ -399,7 +399,7 @@ mod tests {
         }
     }
 
-    /// Of no use but to stand there.
+    /// A client that is never used.
     fn client() -> Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>> {
         Transport::new(NamedHosts::default()).expect("root certificates").client
     }

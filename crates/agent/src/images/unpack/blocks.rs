@@ -58,8 +58,8 @@ impl<R: Read> Blocks<R> {
 
 impl<R: Read> Read for Blocks<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let wanted = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
-        let read = self.source.read(&mut buffer[..wanted])?;
+        let length = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let read = self.source.read(&mut buffer[..length])?;
         self.left -= read as u64;
         Ok(read)
     }
@@ -84,7 +84,7 @@ fn read_block(source: &mut impl Read, block: &mut [u8; BLOCK_BYTES]) -> io::Resu
     Ok(true)
 }
 
-/// That of all bytes, those of the checksum itself taken as spaces.
+/// The sum of all bytes, those of the checksum field counted as spaces.
 fn sum(header: &Header) -> u32 {
     let (before, after) = (&header.as_bytes()[..148], &header.as_bytes()[156..]);
     before.iter().chain(after).map(|&byte| u32::from(byte)).sum::<u32>() + 8 * u32::from(b' ')

@@ -1,4 +1,4 @@
-//! Archives whose makers mean harm, and archives that are damaged by chance: nothing outside is changed, read or made.
+//! Malicious and damaged archives: whatever they say, nothing outside the target is changed, read or made.
 
 #[path = "../../../tests/common/corpus.rs"]
 mod archives;

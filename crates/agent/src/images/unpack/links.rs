@@ -33,7 +33,7 @@ impl LowerLink {
     }
 }
 
-/// Those of a layer so far.
+/// The hard links of a layer that were found so far.
 #[derive(Debug, Default)]
 pub(super) struct LowerLinks {
     targets: BTreeMap<PathBuf, PathBuf>,

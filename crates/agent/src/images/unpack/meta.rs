@@ -11,7 +11,7 @@ use super::{Content, refused};
 
 /// What a file has besides its content.
 pub(super) struct Meta {
-    /// None for whoever unpacks it.
+    /// None for the user of the process that unpacks.
     pub(super) owner: Option<(Uid, Gid)>,
     pub(super) mode: Mode,
     pub(super) changed: Timespec,

@@ -90,9 +90,9 @@ impl Content {
 /// What an archive came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unpacked {
-    /// That of the archive without its compression.
+    /// The digest of the archive without its compression.
     pub(crate) diff_id: Digest,
-    /// Of the archive without its compression.
+    /// The size of the archive without its compression.
     pub(crate) bytes: u64,
     /// Directories that hide those of the same name in lower layers, relative to the target.
     pub(crate) opaque: Vec<PathBuf>,
@@ -177,7 +177,7 @@ struct Unpacker {
     links: LowerLinks,
     content: Content,
     devices: u64,
-    /// Of all sparse files, with their holes.
+    /// The size of all sparse files with their holes.
     sparse_bytes: u64,
 }
 

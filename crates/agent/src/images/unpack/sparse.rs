@@ -11,7 +11,7 @@ use super::refused;
 
 /// Parts of one file.
 const PARTS_MAX: usize = 100_000;
-/// Of a number in a map that stands before the data.
+/// The most digits of a number in a map that precedes the data.
 const DIGITS_MAX: usize = 20;
 const BLOCK_BYTES: u64 = 512;
 
@@ -19,7 +19,7 @@ const BLOCK_BYTES: u64 = 512;
 #[derive(Debug, Default)]
 pub(super) struct SparseMap {
     parts: Vec<DataRange>,
-    /// Of the file, with its holes.
+    /// The size of the file with its holes.
     pub(super) bytes: u64,
 }
 
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_that_lies_is_refused() {
+    fn a_map_with_wrong_sizes_is_refused() {
         let size = ("GNU.sparse.size", "100");
         let modern = [("GNU.sparse.major", "1"), ("GNU.sparse.realsize", "100")];
         let over = format!("a sparse file of {} bytes: all files together have", BYTES_MAX + 1);

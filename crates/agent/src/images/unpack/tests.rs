@@ -1,4 +1,4 @@
-//! Archives one by one: what is unpacked of them, and what is refused for which reason.
+//! Archives one by one: what is unpacked of them, and what is refused, with the reason.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

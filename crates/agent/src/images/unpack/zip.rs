@@ -1,5 +1,5 @@
-//! Unpacks a zip archive that nobody vouches for: files for a task. Its directory stands at its end, so that it is read
-//! from a file, and not as it comes.
+//! Unpacks an untrusted zip archive: files for a task. Its directory of entries is at its end, so it is read from a file, not from a
+//! stream.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ use rustix::fs::{Mode, Timespec, UTIME_NOW};
 use super::{Content, FILES_FREE_BYTES, FILES_RATIO_MAX, Meta, Unpacked, Unpacker, plain, refused, short};
 use crate::images::digest::DigestHasher;
 
-/// Of what a symbolic link leads to.
+/// The longest target of a symbolic link.
 const LINK_BYTES_MAX: u64 = 4_096;
 
 /// As `unzip` does where nobody has said otherwise: nobody but the owner writes.
@@ -130,7 +130,7 @@ pub(super) mod tests {
         method: u16,
         mode: u32,
         data: Vec<u8>,
-        /// Of what is unpacked.
+        /// The checksum of the unpacked data.
         crc: u32,
         size: u32,
         flags: u16,

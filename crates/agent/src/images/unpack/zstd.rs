@@ -1,5 +1,5 @@
-//! Zstandard (RFC 8878): frames one after the other, as tools that compress in parallel write them, and frames that say
-//! nothing, in which some put tables of their own.
+//! Zstandard (RFC 8878): several frames one after the other, as tools that compress in parallel write them, and skippable frames, in
+//! which some tools put tables of their own.
 
 use std::io::{self, BufRead, Read};
 

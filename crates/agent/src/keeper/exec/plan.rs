@@ -1,4 +1,4 @@
-//! What passes between an agent and the process that runs a command within a task: a plan one way, reports the other.
+//! Messages between an agent and the process that runs a command within a task: a plan one way, reports the other.
 
 use std::io::{self, Read};
 

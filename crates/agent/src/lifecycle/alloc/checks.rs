@@ -1,5 +1,5 @@
-//! The checks of an allocation's services: they run while what they are about runs, and decide whether it is healthy and when
-//! its tasks are restarted.
+//! The checks of an allocation's services. One runs while its task does, or while all of the group's main tasks and sidecars do; their
+//! results count for the allocation's health, and may restart tasks.
 
 use berth_api::agent::{AllocChecks, CheckNeed, CheckSpec, CheckState, TaskEventKind};
 

@@ -1,4 +1,4 @@
-//! The clock of a machine may be set back while no agent runs: what was written down by the old one then lies in the future.
+//! The machine's clock may be set back while no agent runs: times on record may then lie in the future.
 
 use super::Alloc;
 use crate::lifecycle::task::Phase;

@@ -1,5 +1,5 @@
 //! Whether an allocation is healthy by the terms of its deployment: all its tasks run, and where it requires that the checks of its
-//! services pass, for long enough without a break. Once well it stays so; what was found unwell can still become well.
+//! services pass, for long enough without a break. Healthy is final; what was found unhealthy can still become healthy.
 
 use berth_api::agent::{AllocHealth, CheckState, HealthSpec, HookSpec, TaskPhase};
 
@@ -58,9 +58,9 @@ impl Alloc {
 
     /// What it must show, while somebody waits for it.
     fn watched(&self) -> Option<HealthSpec> {
-        let begun = self.has_started();
+        let is_started = self.has_started();
         let open = !self.stop && !self.lost && self.status.health() != AllocHealth::Healthy;
-        self.health_spec().filter(|_| begun && open)
+        self.health_spec().filter(|_| is_started && open)
     }
 
     fn health_spec(&self) -> Option<HealthSpec> {

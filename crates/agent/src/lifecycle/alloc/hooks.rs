@@ -1,5 +1,5 @@
-//! What goes before the main tasks of an allocation, beside them, and after them. Each rule is about the present state, so
-//! that it holds after a restart of the agent too.
+//! Tasks with a `lifecycle` block: prestart, poststart and poststop tasks, and sidecars. Each rule is a function of the present state,
+//! so that it holds after a restart of the agent too.
 
 use berth_api::agent::{HookSpec, RestartModeSpec, RestartSpec};
 
@@ -122,8 +122,8 @@ impl Alloc {
         now_ns: u64,
         actions: &mut Vec<Action>,
     ) {
-        let (ready, held): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|task| self.may_begin(*task));
-        for task in held {
+        let (ready, blocked): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|task| self.may_begin(*task));
+        for task in blocked {
             self.tasks[task].phase = Phase::Waiting;
             self.dirty = true;
         }

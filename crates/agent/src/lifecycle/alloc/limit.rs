@@ -1,5 +1,5 @@
-//! What ends an allocation for taking too much: more disk than it may, or more time, which counts from the first start of
-//! any of its tasks; restarts of tasks and of the agent give it no more.
+//! Limits that fail an allocation: of disk space, and of time (`max_run_duration`). Time counts from the first start of any of its
+//! tasks; restarts of tasks and of the agent do not extend it.
 
 use berth_api::agent::{HookSpec, TaskEventEntry, TaskEventKind};
 

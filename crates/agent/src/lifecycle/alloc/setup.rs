@@ -1,8 +1,8 @@
 //! What an allocation has for all of its tasks: prepared once, before the first of them starts, and cleaned up once, after
 //! the last of them has ended.
 //!
-//! Its record says that something may be there before anything is, and that all tasks have ended, and how, before anything of
-//! it goes. An agent that was ended in between does again what it was about: whoever carries it out finds what is there.
+//! Its record says that something may be there before anything is made, and that all tasks have ended, and how, before anything is
+//! removed. An agent that starts after a crash in between repeats the step, so each step must cope with what it finds.
 
 use berth_api::agent::{TaskEventEntry, TaskEventKind};
 

@@ -1,4 +1,4 @@
-//! Checks: when they are asked, what they say of health, and when they restart tasks.
+//! Checks: when they run, what they mean for health, and when they restart tasks.
 
 use expect_test::expect;
 

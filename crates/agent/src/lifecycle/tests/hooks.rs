@@ -1,4 +1,4 @@
-//! Tasks that go before the main ones, beside them, and after them.
+//! Prestart, poststart and poststop tasks, and sidecars.
 
 use expect_test::expect;
 

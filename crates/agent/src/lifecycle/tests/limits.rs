@@ -1,4 +1,4 @@
-//! Allocations that may run for so long and no longer.
+//! Allocations that run for too long, or take too much disk space.
 
 use expect_test::expect;
 

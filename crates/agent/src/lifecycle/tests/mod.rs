@@ -1,4 +1,4 @@
-//! Stories of a node, told in lines, and what it does about them.
+//! Stories of a node: events as lines of text, and the actions and reports that follow as expected text.
 
 mod checks;
 mod clock;

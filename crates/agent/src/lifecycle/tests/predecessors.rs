@@ -1,4 +1,4 @@
-//! Whose files an allocation takes over.
+//! The predecessors whose files an allocation takes over.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ fn a_long_line_keeps_its_latest_and_its_oldest() {
 }
 
 #[test]
-fn what_waits_for_others_waits_on_though_it_is_told_anew_without_them() {
+fn predecessors_are_waited_for_even_if_a_later_update_omits_them() {
     let (mut node, mut actions) = (Node::new(1), Vec::new());
     happens(&mut node, Event::Run(run(&["1", "service", "a"])), 1, &mut actions);
     happens(&mut node, Event::Stop { alloc: id(1), reason: String::new() }, 2, &mut actions);

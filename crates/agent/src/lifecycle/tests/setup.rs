@@ -158,7 +158,7 @@ fn one_that_is_stopped_while_it_is_prepared_is_cleaned_up_and_starts_nothing() {
 }
 
 #[test]
-fn who_waits_for_it_waits_until_it_is_cleaned_up_and_what_is_left_is_told() {
+fn a_successor_waits_for_the_clean_up_and_leftovers_are_reported() {
     check(
         "hold-setup
          run 1 batch a

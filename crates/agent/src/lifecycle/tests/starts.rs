@@ -43,7 +43,7 @@ fn the_tasks_of_a_batch_start_together_and_complete() {
 }
 
 #[test]
-fn a_start_is_told_of_while_it_lasts() {
+fn a_start_reports_its_progress() {
     check(
         "run 1 batch a
          noted 1.0 half way
@@ -191,7 +191,7 @@ fn a_driver_that_may_recover_is_asked_again() {
 }
 
 #[test]
-fn desired_state_may_come_twice_and_news_of_old_attempts_are_ignored() {
+fn desired_state_may_come_twice_and_events_of_old_attempts_are_ignored() {
     check(
         "run 1 batch a
          run 1 batch a

@@ -1,4 +1,4 @@
-//! Allocations that are asked to end.
+//! Allocations that are stopped.
 
 use berth_api::agent::ClientStatus;
 use expect_test::expect;
@@ -214,7 +214,7 @@ fn a_stop_between_two_starts_is_immediate() {
 }
 
 #[test]
-fn a_restored_server_is_told_how_what_it_wants_again_has_ended() {
+fn a_restored_server_is_sent_the_end_of_an_allocation_that_it_wants_again() {
     check(
         "run 1 batch a:once
          started 1.0
@@ -322,7 +322,7 @@ fn the_forgotten_are_ended_silently_and_never_run_again() {
 }
 
 #[test]
-fn what_minds_the_silence_of_servers_ends_by_itself_and_tells_that_it_is_lost() {
+fn an_allocation_with_a_limit_of_silence_ends_itself_and_is_reported_lost() {
     const SECOND: u64 = 1_000_000_000;
     let (mut node, mut actions) = (Node::new(1), Vec::new());
     let mut happens = |node: &mut Node, second: u64, event| {

@@ -1,10 +1,17 @@
-//! Tells a node a story and writes down what it does.
+//! Runs a story through a node and writes down its actions and reports.
 //!
-//! One event a line. `run 1 batch web db:leader after=2 max=60` (tasks also `:prestart`, `:poststart`, `:poststop`, `:sidecar`), `noted 1.0 half way`, `started 1.0`, `exited 1.0 code=1
-//! signal=9 oom`, `failed 1.0 setup`, `stop 1`, `forget 1`, `purge 1`, `found 1.0
-//! running|nothing|rebooted`, `heard` (a server; `silence=8` after `run` is for how long there may be none), `wait 10s` (ticks at each deadline), `restart` (of the agent, from what it wrote last; `set-back 100s` before it is what has become of the clock),
-//! `events 1.0`, `checks 1`; from `hold-setup` on what is prepared and cleaned up is answered by `prepared 1`, `unprepared 1 setup` and `cleaned 1 it stays`; `answer 30s passing|warning|critical` (the questions of checks that come within that time);
-//! what people ask: `ask-restart 1 web`, `ask-restart 1 all`, `ask-signal 1 web SIGHUP` (`-` for no task). `run` of what runs already, with `revision=2`, tells what is new of it.
+//! One event a line:
+//!
+//! - desired state: `run 1 batch web db:leader after=2 max=60` (tasks also `:prestart`, `:poststart`, `:poststop`, `:sidecar`; again with
+//!   `revision=2` it updates what runs), `stop 1`, `forget 1`, `purge 1`
+//! - tasks: `noted 1.0 half way`, `started 1.0`, `exited 1.0 code=1 signal=9 oom`, `failed 1.0 setup`, `found 1.0 running|nothing|rebooted`
+//! - servers and time: `heard` (of a server; `silence=8` after `run` is for how long there may be none), `wait 10s` (with ticks at each
+//!   deadline)
+//! - the agent: `restart` (from what it wrote last; `set-back 100s` before it sets the clock back)
+//! - from `hold-setup` on, preparing and cleaning up are answered by `prepared 1`, `unprepared 1 setup` and `cleaned 1 it stays`
+//! - checks: `answer 30s passing|warning|critical` (all checks that run within that time)
+//! - users: `ask-restart 1 web`, `ask-restart 1 all`, `ask-signal 1 web SIGHUP` (`-` for no task)
+//! - to print: `events 1.0`, `checks 1`
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is new of an allocation that runs: nothing of it is started again, and what it has shown counts no longer.
+//! New versions of running allocations: no task of them is restarted, and what was found of their health counts no longer.
 
 use expect_test::expect;
 use proptest::{collection::vec, prelude::*, sample::select};

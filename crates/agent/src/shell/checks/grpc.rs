@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_of_the_protocol_is_told() {
+    fn an_answer_outside_the_protocol_is_reported() {
         assert!(state("0", &[]).is_err());
         assert!(state("0", &[1, 0, 0, 0, 2, 8, 1]).is_err(), "it is compressed, which was not asked for");
         assert!(state("0", &[0, 0, 0, 0, 2, 0xff, 0xff]).is_err());

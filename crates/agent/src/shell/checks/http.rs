@@ -1,4 +1,4 @@
-//! HTTP checks: one request on a connection of its own, of whose answer little is read.
+//! HTTP checks: one request on a connection of its own; of the answer, only the beginning is read.
 
 use std::pin::pin;
 

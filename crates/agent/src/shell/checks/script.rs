@@ -1,4 +1,4 @@
-//! Script checks: a command within a task, of whose output little is kept.
+//! Script checks: a command within a task; of its output, the beginning is kept.
 
 use berth_api::agent::CheckState;
 

@@ -1,4 +1,4 @@
-//! TLS for checks: by the host's root certificates, or any certificate where the job turns verification off.
+//! TLS for checks: with the host's root certificates, or with any certificate where the job turns verification off.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};

@@ -16,9 +16,9 @@ use crate::shell::usage::CpuTime;
 
 /// What its containers had spent when an allocation was measured.
 pub(super) struct Activity {
-    /// All that run of it.
+    /// The running tasks of the allocation.
     writers: Vec<TaskRef>,
-    /// With what each counted then.
+    /// The counter of each, and its value at that time.
     counters: Vec<(CpuTime, u64)>,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct MeasureState {
     pub(super) known: BTreeMap<AllocId, MeasuredAlloc>,
     /// The disk usage when nothing but poststop tasks was left to run, in bytes.
     pub(super) left: BTreeMap<AllocId, u64>,
-    /// Of those that were measured and have nothing but containers.
+    /// Activity of allocations that were measured and have nothing but containers.
     pub(super) activity: BTreeMap<AllocId, Activity>,
     /// When counters were read last, and how long that took.
     counters: Measurement,
@@ -101,8 +101,8 @@ impl MeasureState {
         // What has come since then began with nothing: all that it has written by now is what the file system has lost.
         for LimitedAlloc { alloc, limit_mb, .. } in limited.iter().filter(|limited| !limited.inherits) {
             let measured = Measurement { at: now, took: Duration::ZERO };
-            let begun = MeasuredAlloc::new(Size::Bytes(0), *limit_mb, 0, before.max(free_bytes), measured);
-            self.known.entry(*alloc).or_insert(begun);
+            let empty = MeasuredAlloc::new(Size::Bytes(0), *limit_mb, 0, before.max(free_bytes), measured);
+            self.known.entry(*alloc).or_insert(empty);
         }
     }
 
@@ -112,17 +112,17 @@ impl MeasureState {
         let is_all = self.all_at <= now;
         let may_have_passed =
             |alloc: &AllocId| self.known.get(alloc).is_some_and(|known| known.may_have_passed(free_bytes));
-        let asked = limited.iter().filter(|limited| is_all || may_have_passed(&limited.alloc));
-        let asked: Vec<&LimitedAlloc> = asked.filter(|limited| self.covers(limited)).collect();
+        let candidates = limited.iter().filter(|limited| is_all || may_have_passed(&limited.alloc));
+        let candidates: Vec<&LimitedAlloc> = candidates.filter(|limited| self.covers(limited)).collect();
         let due_at = |limited: &&LimitedAlloc| {
             self.known.get(&limited.alloc).map(|known| known.due_after(self.counters, free_bytes))
         };
-        if !is_all && asked.iter().filter_map(due_at).min().is_none_or(|due_at| due_at > now) {
+        if !is_all && candidates.iter().filter_map(due_at).min().is_none_or(|due_at| due_at > now) {
             return InactiveAllocs { were_read: false, these: BTreeSet::new() };
         }
         let began = Instant::now();
         let mut these = BTreeSet::new();
-        for LimitedAlloc { alloc, .. } in asked {
+        for LimitedAlloc { alloc, .. } in candidates {
             let is_quiet = self.activity.get(alloc).is_some_and(Activity::is_quiet);
             if let Some(known) = self.known.get_mut(alloc).filter(|known| is_quiet && known.failures == 0) {
                 known.rebase(free_bytes);

@@ -1,14 +1,13 @@
-//! Allocations keep to the disk that their group asked for: it is measured what their files take, their logs and their
-//! containers' writable layers with them, and one that takes more fails, by SIGKILL and at once.
+//! Enforces the disk limits of groups: the files of allocations are measured, with their logs and the writable layers of their
+//! containers, and an allocation that takes more than its group asked for fails, by SIGKILL and at once.
 //!
-//! Nobody can have passed its limit before the file system has lost as much free space as it had left when it was measured. So
-//! free space is looked at often, the more so the less is left to any of them, and who may have passed its limit by then is
-//! checked at once; all are from time to time, since what others give back meanwhile hides what one takes.
+//! No allocation can have passed its limit before the file system has lost as much free space as the allocation had left when it was
+//! measured. So free space is read often, the more so the less is left to any of them, and those that may have passed their limits by
+//! then are measured at once. All are measured from time to time as well, since space that others free hides what one takes.
 //!
-//! A check begins with what costs least: a container that has spent no processor time has written nothing (`activity`). Only who
-//! has run is measured. Where there are many files, that takes long. Then one that cannot have passed its limit by much waits,
-//! until it may have, or until measuring it takes no more than a small part of the time: what others write is no reason to count
-//! files all day.
+//! A check begins with what costs least: a container that has used no processor time since has written nothing (`activity`), and is
+//! not measured. Measuring many files takes long; an allocation that cannot be far beyond its limit therefore waits until it may be, or
+//! until measuring it takes no more than a small part of the time. Otherwise files would be counted all day because others write.
 
 mod activity;
 mod measure_state;
@@ -155,8 +154,8 @@ impl SharedState {
     fn on_checked(&self, outcome: std::thread::Result<Result<(), AgentStopped>>, idle: MeasureState) {
         match outcome {
             Ok(Ok(())) => {
-                let held = idle.known.values().map(|known| known.bytes).sum();
-                self.held_bytes.store(held, Ordering::Relaxed);
+                let used_bytes = idle.known.values().map(|known| known.bytes).sum();
+                self.held_bytes.store(used_bytes, Ordering::Relaxed);
                 self.end(idle);
             }
             Ok(Err(AgentStopped)) => {}

@@ -1,4 +1,4 @@
-//! Who is measured when, and how far who writes gets meanwhile.
+//! Which allocations are measured when, and how far beyond its limit a fast writer gets meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -171,7 +171,7 @@ fn what_counters_do_not_cover_is_measured_whether_it_has_run_or_not() {
 }
 
 #[test]
-fn the_quiet_are_measured_once_a_minute_and_the_others_with_all() {
+fn idle_allocations_are_measured_once_a_minute_and_others_with_all() {
     let (dir, now) = (tempfile::tempdir().expect("a directory"), Instant::now());
     let (mut idle, all) = containers(dir.path(), 3, now);
     run(dir.path(), 2, 2);

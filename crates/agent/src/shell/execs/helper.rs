@@ -98,6 +98,11 @@ pub(in crate::shell) struct Helper {
 }
 
 impl Helper {
+    #[cfg(test)]
+    pub(super) fn of(control: UnixStream, pipes: (ChildStdin, ChildStdout, ChildStderr)) -> Self {
+        Self { control, pipes: Some(pipes) }
+    }
+
     /// Makes it, in the directory of the task's keeper. With a terminal, nothing goes through its own pipes.
     pub(super) async fn start(
         keeper_command: &[String],

@@ -65,11 +65,11 @@ enum Console {
 impl Command {
     /// Runs it to its end and reports that. Should this future be dropped, the command is ended.
     pub(super) async fn run(self) {
-        let news = match self.to_the_end().await {
+        let event = match self.to_the_end().await {
             Ok(exit_code) => ExecEvent::Exited(ExecExited { exit_code }),
             Err(refusal) => ExecEvent::Refused(refusal),
         };
-        self.reply.tell(news).await;
+        self.reply.tell(event).await;
     }
 
     async fn to_the_end(&self) -> Result<i32, Refusal> {
@@ -216,8 +216,8 @@ impl ExecTarget<'_> {
 impl CommandIo {
     fn of(helper: &mut Helper, terminal: Option<Terminal>) -> Result<Self, Failure> {
         if let Some(terminal) = terminal {
-            let (shown, typed) = terminal.ends().doing(|| "connect the command's terminal".into())?;
-            let (sink, sources) = (InputSink::Terminal(typed), vec![OutputSource::Terminal(shown)]);
+            let (output, input_end) = terminal.ends().doing(|| "connect the command's terminal".into())?;
+            let (sink, sources) = (InputSink::Terminal(input_end), vec![OutputSource::Terminal(output)]);
             return Ok(Self { sink, sources, terminal: Some(terminal) });
         }
         let pipes = helper.pipes.take();
@@ -234,10 +234,10 @@ async fn resize(
     mut size: watch::Receiver<TerminalSize>,
 ) -> std::convert::Infallible {
     while let Some(terminal) = &terminal {
-        let wanted = *size.borrow_and_update();
-        if wanted.rows > 0 && wanted.columns > 0 {
+        let latest = *size.borrow_and_update();
+        if latest.rows > 0 && latest.columns > 0 {
             // A terminal that is gone already needs no size.
-            let _ = terminal.resize(wanted);
+            let _ = terminal.resize(latest);
         }
         if size.changed().await.is_err() {
             break;

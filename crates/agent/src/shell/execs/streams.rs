@@ -29,9 +29,9 @@ pub(super) struct ExecReply {
 }
 
 impl ExecReply {
-    pub(super) async fn tell(&self, news: ExecEvent) {
+    pub(super) async fn tell(&self, event: ExecEvent) {
         // Fails when the connection is gone, and the command with it.
-        let _ = self.up.send(Up::Exec(ExecUp { request: self.request, event: Some(news) })).await;
+        let _ = self.up.send(Up::Exec(ExecUp { request: self.request, event: Some(event) })).await;
     }
 
     pub(super) async fn allow_input(&self, bytes: usize) {
@@ -103,9 +103,9 @@ impl InputSink {
     /// Passes input on for as long as the command lives. What it does not want to read any more is dropped, so that
     /// nobody waits for it in vain.
     pub(super) async fn feed(mut self, input: &Input, reply: &ExecReply) -> Infallible {
-        let mut wanted = true;
+        let mut is_read = true;
         while let Some(piece) = input.next().await {
-            wanted = wanted && self.write(&piece).await.is_ok();
+            is_read = is_read && self.write(&piece).await.is_ok();
             reply.allow_input(piece.len()).await;
         }
         if let Self::Terminal(terminal) = &mut self {

@@ -16,12 +16,12 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// That of `path`, on which allocations hold so many bytes.
-    pub(super) fn of(path: &Path, held: u64) -> Self {
+    /// The disk of `path`, on which allocations use `held_bytes`: these count as available.
+    pub(super) fn of(path: &Path, held_bytes: u64) -> Self {
         let Ok(found) = rustix::fs::statvfs(path) else { return Self::default() };
         let unit = found.f_frsize;
         let (total, free) = (found.f_blocks * unit, found.f_bavail * unit);
-        Self { total, free, available: free.saturating_add(held).min(total) }
+        Self { total, free, available: free.saturating_add(held_bytes).min(total) }
     }
 
     /// What is reported from now on where `reported` was reported last: that, until a change is large enough.
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn small_changes_are_not_told() {
+    fn small_changes_are_not_reported() {
         let reported = Disk { total: 1_000, free: 500, available: 600 };
         let after = |total, free, available| Disk { total, free, available }.after(Some(reported));
         assert_eq!(after(1_000, 460, 640), reported);

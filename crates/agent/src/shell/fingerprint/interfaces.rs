@@ -99,14 +99,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_that_hold_beyond_a_link_are_told() {
+    fn only_addresses_that_are_valid_beyond_a_link_are_reported() {
         let holds = |text: &str| holds_beyond_link(&text.parse().expect("an address"));
         assert_eq!(["10.0.0.5", "fd00::5"].map(holds), [true, true]);
         assert_eq!(["169.254.7.7", "fe80::1", "0.0.0.0"].map(holds), [false; 3]);
     }
 
     #[test]
-    fn interfaces_are_told_by_name() {
+    fn interfaces_are_reported_by_name() {
         let of = |addresses: &[&str], mac: Option<&str>, speed_mbits| Interface {
             addresses: addresses.iter().map(|text| text.parse().expect("an address")).collect(),
             mac: mac.map(str::to_owned),

@@ -150,7 +150,7 @@ fn numa(nodes: &Path) -> BTreeMap<u32, String> {
     entries.filter_map(node).collect()
 }
 
-/// Of all memory, bytes.
+/// The size of the machine's memory in bytes.
 pub(super) fn memory_bytes() -> u64 {
     let meminfo = read("/proc/meminfo".as_ref());
     let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_are_told_as_they_are_arranged() {
+    fn the_arrangement_of_processors_is_reported() {
         let root = tempfile::tempdir().expect("a directory");
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_cgroups_that_limits_tasks_is_told() {
+    fn the_version_of_cgroups_that_limits_tasks_is_reported() {
         let mount = |point: &str, kind: &str| MountEntry {
             point: point.into(),
             kind: kind.into(),

@@ -1,5 +1,5 @@
-//! What the node is: attributes with the names that job files use, and what it has to give. Looked at when the agent
-//! starts, and again and again from then on.
+//! Fingerprints the node: attributes with the names that job files use, and its resources. It is done when the agent starts, and at
+//! intervals from then on.
 
 mod disk;
 mod interfaces;
@@ -37,11 +37,11 @@ pub(super) struct Equipment {
     /// Those that are on and work.
     pub(super) drivers: Vec<Arc<dyn Driver>>,
     pub(super) device_files: DeviceFiles,
-    /// Those that are there.
+    /// The volumes that exist.
     pub(super) volumes: HostVolumes,
     disk: Disk,
     /// Drivers that do not work, with the reason.
-    lacking: Vec<(&'static str, String)>,
+    missing: Vec<(&'static str, String)>,
 }
 
 /// Where to look, and what is as it was when the agent started.
@@ -107,11 +107,11 @@ impl Inventory {
 
     /// What is there now; `held` are the bytes of disk that allocations hold, `before` what was found last. Takes its
     /// time: programs are asked for their version.
-    pub(super) fn scan(&self, held: u64, before: Option<&Equipment>) -> Equipment {
+    pub(super) fn scan(&self, held_bytes: u64, before: Option<&Equipment>) -> Equipment {
         let config = &self.config;
         let devices = devices::all(&config.devices, &config.root);
         let volumes = volumes::usable(&config.host_volumes);
-        let disk = Disk::of(&config.data_dir, held).after(before.map(|before| before.disk));
+        let disk = Disk::of(&config.data_dir, held_bytes).after(before.map(|before| before.disk));
         self.equipment(self.drivers.find(), &devices, volumes, disk)
     }
 
@@ -137,8 +137,8 @@ impl Inventory {
             disk_mb: whole_mb(disk.available),
             ..self.node()
         };
-        let (device_files, WorkingDrivers { drivers, lacking }) = (devices::files(devices), working);
-        Equipment { node, drivers, device_files, volumes, disk, lacking }
+        let (device_files, WorkingDrivers { drivers, missing }) = (devices::files(devices), working);
+        Equipment { node, drivers, device_files, volumes, disk, missing }
     }
 
     fn node(&self) -> NodeSpec {
@@ -214,7 +214,7 @@ impl Inventory {
             set(&format!("driver.{}", driver.name()), "1".into());
             driver.attributes().into_iter().for_each(|(name, value)| set(&name, value));
         }
-        for (driver, reason) in &working.lacking {
+        for (driver, reason) in &working.missing {
             set(&format!("driver.{driver}.health_description"), reason.clone());
         }
         for (name, volume) in volumes {
@@ -242,7 +242,7 @@ impl Inventory {
     /// Says what jobs cannot have here, of what the operator meant them to have.
     pub(super) fn warn_of_missing(&self, found: &Equipment) {
         // Off unless an operator turns it on: nothing is amiss.
-        for (driver, reason) in found.lacking.iter().filter(|(driver, _)| *driver != drivers::RAW_EXEC) {
+        for (driver, reason) in found.missing.iter().filter(|(driver, _)| *driver != drivers::RAW_EXEC) {
             tracing::warn!(target: HOST_LOG_TARGET, driver, reason, "jobs cannot use this driver here");
         }
         let volumes = self.config.host_volumes.iter();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_tells_what_it_is() {
+    fn a_node_reports_its_attributes_and_resources() {
         let spec = inventory().scan(0, None).node;
         assert_eq!((spec.cpu_mhz, spec.memory_mb), (4_000, 512));
         assert_eq!(spec.cores.len().to_string(), spec.attributes["cpu.numcores"]);

@@ -45,7 +45,7 @@ pub(in crate::shell) type TaskTokens = BTreeMap<String, HeldToken>;
 pub(in crate::shell) struct HeldTokens(Mutex<HashMap<(AllocId, u16), Arc<TaskTokens>>>);
 
 impl HeldTokens {
-    /// Those of a task.
+    /// The tokens of a task.
     pub(in crate::shell) fn of(&self, of: TaskRef) -> Arc<TaskTokens> {
         self.all().get(&(of.alloc, of.task)).cloned().unwrap_or_default()
     }
@@ -53,9 +53,9 @@ impl HeldTokens {
     /// A task holds these besides those that it held.
     pub(super) fn add(&self, of: TaskRef, tokens: TaskTokens) -> Arc<TaskTokens> {
         let mut all = self.all();
-        let held = all.entry((of.alloc, of.task)).or_default();
-        Arc::make_mut(held).extend(tokens);
-        held.clone()
+        let tokens_of_task = all.entry((of.alloc, of.task)).or_default();
+        Arc::make_mut(tokens_of_task).extend(tokens);
+        tokens_of_task.clone()
     }
 
     /// An allocation has ended.

@@ -1,4 +1,4 @@
-//! A task's tokens, from its start on: had before it starts, kept fresh while it runs.
+//! A task's identity tokens: obtained before it starts, renewed while it runs.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -57,10 +57,10 @@ async fn have_all(runner: &Runner) -> Result<Arc<TaskTokens>, StartFailure> {
 
 /// Returns once the task holds tokens that are good for a while.
 async fn have_good(runner: &Runner) -> Result<(), RequestError> {
-    let held = runner.context.held_tokens.of(runner.of);
+    let tokens_of_task = runner.context.held_tokens.of(runner.of);
     let at_ns = runner.context.clock.now_ns();
     let is_good = |identity: &&IdentitySpec, until: fn(&HeldToken) -> u64| {
-        held.get(&identity.name).is_some_and(|token| until(token) > at_ns)
+        tokens_of_task.get(&identity.name).is_some_and(|token| until(token) > at_ns)
     };
     let identities = &runner.spec().identities;
     let due = identities.iter().filter(|identity| !is_good(identity, |token| token.renew_ns));

@@ -1,4 +1,4 @@
-//! People who read the output of tasks, files of allocations and the agent's own log, by way of the server.
+//! Reads of tasks' output, of allocations' files and of the agent's own log, for users, by way of the server.
 
 mod own_log;
 mod source;
@@ -55,9 +55,9 @@ impl Reads {
         let number = request.request;
         let refused = self.reads.len() >= READS_MAX;
         let credit = Arc::new(Semaphore::new(permits(request.credit_bytes)));
-        if let Some(asked) = &request.agent_log {
+        if let Some(options) = &request.agent_log {
             let reading = OwnLogReader { request: number, credit: credit.clone(), up };
-            let running = reading.run((!refused).then_some((&self.log_feed, asked)));
+            let running = reading.run((!refused).then_some((&self.log_feed, options)));
             let future = tokio::spawn(running).abort_handle();
             let done = Arc::default();
             self.reads.insert(number, RunningRead { alloc, task: None, credit, done, future });

@@ -1,4 +1,4 @@
-//! One who reads the agent's own log: sends lines as they come, one piece at a time.
+//! One read of the agent's own log: sends lines as they come, one piece at a time.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ impl OwnLogReader {
     /// Reads until the process ends its log; nothing where there are too many readers. Watches from when this is called.
     pub(super) fn run(
         self,
-        asked: Option<(&LogFeed, &AgentLogRead)>,
+        options: Option<(&LogFeed, &AgentLogRead)>,
     ) -> impl Future<Output = ()> + Send + use<> {
-        let watch = watch(asked);
+        let watch = watch(options);
         async move {
             let error = match watch {
                 Ok(watch) => self.send_all(watch).await,
@@ -57,10 +57,10 @@ impl OwnLogReader {
     }
 }
 
-fn watch(asked: Option<(&LogFeed, &AgentLogRead)>) -> Result<LogWatch, String> {
-    let (feed, asked) = asked.ok_or("too many readers")?;
-    let detail = LogDetail::read(&asked.level, asked.json);
-    let detail = detail.ok_or_else(|| format!("invalid: no level of the log is called {}", asked.level))?;
+fn watch(options: Option<(&LogFeed, &AgentLogRead)>) -> Result<LogWatch, String> {
+    let (feed, options) = options.ok_or("too many readers")?;
+    let detail = LogDetail::read(&options.level, options.json);
+    let detail = detail.ok_or_else(|| format!("invalid: no level of the log is called {}", options.level))?;
     Ok(feed.watch(detail.format, detail.level))
 }
 
@@ -78,12 +78,12 @@ mod tests {
     }
 
     impl Reader {
-        fn of(asked: &AgentLogRead, window: usize) -> Self {
+        fn of(options: &AgentLogRead, window: usize) -> Self {
             let feed = LogFeed::default();
             let (up, chunks) = mpsc::channel(64);
             let credit = Arc::new(Semaphore::new(window));
             let reading = OwnLogReader { request: 7, credit: credit.clone(), up };
-            tokio::spawn(reading.run(Some((&feed, asked))));
+            tokio::spawn(reading.run(Some((&feed, options))));
             Self { feed, credit, chunks }
         }
 

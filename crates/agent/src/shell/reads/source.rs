@@ -1,4 +1,4 @@
-//! What is read: a task's output, or a file.
+//! What a read takes its pieces from: a task's output, or a file.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! One reader: sends pieces as fast as the server allows, until there is nothing more to read.
+//! One read: sends pieces as the server grants credit, until there is nothing more to read.
 
 use std::io;
 use std::path::Path;

@@ -88,11 +88,11 @@ impl TemplateData {
             }
             let found = match query {
                 Query::Variable { .. } => match variables.into_iter().next() {
-                    Some(given) => Lookup::Variable(variable(given)),
+                    Some(content) => Lookup::Variable(variable(content)),
                     None => Lookup::Absent,
                 },
                 Query::List { .. } => {
-                    Lookup::List(variables.into_iter().map(|given| variable(given).metadata).collect())
+                    Lookup::List(variables.into_iter().map(|content| variable(content).metadata).collect())
                 }
             };
             data.found.insert(query.clone(), found);
@@ -142,9 +142,9 @@ impl TemplateData {
     }
 }
 
-fn variable(given: VariableContent) -> Variable {
+fn variable(content: VariableContent) -> Variable {
     let VariableContent { namespace, path, create_index, modify_index, create_time, modify_time, items } =
-        given;
+        content;
     Variable {
         metadata: Metadata { namespace, path, create_index, modify_index, create_time, modify_time },
         items,
@@ -186,7 +186,7 @@ mod tests {
         let list = Query::List { namespace: None, prefix: "a".into() };
         let all: BTreeSet<Query> = [variable.clone(), other.clone(), list.clone()].into();
         assert_eq!(queries(&requested(&all)), all);
-        let given = VariableContent {
+        let content = VariableContent {
             path: "a".into(),
             items: [("key".to_owned(), "value".to_owned())].into(),
             ..VariableContent::default()
@@ -196,7 +196,7 @@ mod tests {
             denied: denied.into(),
         };
         let answers =
-            [found(vec![given.clone()], ""), found(Vec::new(), "not for it"), found(vec![given], "")];
+            [found(vec![content.clone()], ""), found(Vec::new(), "not for it"), found(vec![content], "")];
         let answer = VariablesWatched {
             found: answers.into(),
             seen: vec![1],

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_what_is_in_it() {
+    fn errors_do_not_quote_the_text() {
         for (text, why) in [
             ("A=1\nsecret", "line 2: it is no NAME=value"),
             ("1A=secret", "line 1: before `=` stands no name"),

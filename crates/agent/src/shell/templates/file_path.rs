@@ -24,7 +24,7 @@ pub(crate) struct FilePath {
     rest: PathBuf,
     /// Whether it is below the directory that tasks share.
     is_shared: bool,
-    /// As errors name it.
+    /// The path as errors name it.
     display: String,
 }
 

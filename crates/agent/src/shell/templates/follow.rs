@@ -1,5 +1,5 @@
-//! The templates of a task that runs: what they show is followed, and what has changed is rendered again. When no server answers, the
-//! task goes on with what it has.
+//! Follows the templates of a running task: when the data that they show changes, they are rendered again. While no server answers,
+//! the task keeps its files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
@@ -22,7 +22,7 @@ use crate::shell::runner::Runner;
 use crate::shell::secrets;
 use crate::shell::server_requests::{RequestError, RetryPause};
 
-/// Between two tries, at most: asking anew costs a server little, and what has changed meanwhile is to be seen soon.
+/// The longest pause between two tries: a further try costs a server little, and a change meanwhile is to be seen soon.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// The result of waiting for new data.
@@ -81,9 +81,9 @@ async fn recovered(runner: &Runner) -> Following {
 async fn recover(runner: &Runner) -> Result<Following, String> {
     let secrets = secrets::known(&runner.context, runner.run(), runner.of).await?;
     let dir = runner.keeper_dir.clone();
-    let given = secrets.clone();
+    let task_secrets = secrets.clone();
     let load = move |context: &_, run: &_, of: TaskRef, paths: &_| {
-        let templates = Templates::load(context, run, of, paths, &given)?;
+        let templates = Templates::load(context, run, of, paths, &task_secrets)?;
         let written = templates.written();
         let env = templates.env_of(&written).unwrap_or_default();
         Ok((templates, digests(&written), env, TemplatesRecord::read(&dir, of.attempt)))
@@ -143,7 +143,7 @@ struct Follower<'r> {
     following: Following,
     recorded: RecordedData,
     pending: PendingChanges,
-    /// Between tries to write files.
+    /// The pauses between tries to write files.
     rewriting: RetryPause,
     /// The last event that was noted.
     last_note: String,

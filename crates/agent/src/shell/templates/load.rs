@@ -1,5 +1,5 @@
-//! The templates of a task, read and with their names replaced; rendering and writing them. All of it takes its time: it belongs to
-//! threads where that holds nothing up.
+//! The templates of a task: loads them, replaces names, renders and writes. All of it may take long, and belongs on threads where
+//! blocking does no harm.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,7 @@ pub(super) struct LoadedTemplate {
 /// Stands for a text that may be secret, and long.
 pub(super) type TextDigest = [u8; 32];
 
-/// Those of some texts.
+/// The digests of some texts.
 pub(super) fn digests(texts: &BTreeMap<usize, String>) -> BTreeMap<usize, TextDigest> {
     texts.iter().map(|(number, text)| (*number, digest(text))).collect()
 }
@@ -58,9 +58,9 @@ pub(super) struct AllRendered {
     pub(super) texts: BTreeMap<usize, String>,
     pub(super) failed: BTreeMap<usize, StartFailure>,
     pub(super) requested: BTreeSet<Query>,
-    /// Of that, what those asked for that are not rendered again while the task runs.
+    /// The part of `requested` that templates asked for that are rendered at starts only.
     pub(super) requested_once: BTreeSet<Query>,
-    /// What all others asked for.
+    /// The part that all other templates asked for.
     pub(super) followed: BTreeSet<Query>,
     pub(super) missing: BTreeSet<Query>,
 }

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_before_is_known_for_a_while() {
+    fn the_answer_before_the_last_is_remembered_too() {
         let (held, of) =
             (HeldTemplateData::default(), TaskRef { alloc: AllocId([1; 16]), task: 0, attempt: 1 });
         for index in 1..=3 {

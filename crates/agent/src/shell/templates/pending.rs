@@ -1,4 +1,4 @@
-//! What is to be done about templates that came to something else: when their files are written, and when the task notices.
+//! Changed texts of templates that wait: when their files are written, and when the task is notified.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ const COLLECTED_NS: u64 = 200_000_000;
 #[derive(Debug, Default)]
 pub(super) struct PendingChanges {
     texts: BTreeMap<usize, PendingText>,
-    /// Of these the task is to notice, then.
+    /// Changes that the task is to be notified of at `notify_ns`.
     unnotified: BTreeSet<usize>,
     notify_ns: Option<u64>,
 }
@@ -90,7 +90,7 @@ impl PendingChanges {
         }
     }
 
-    /// Those of which the task is to notice.
+    /// Changes that the task has not been notified of.
     pub(super) fn unnotified(&self) -> &BTreeSet<usize> {
         &self.unnotified
     }

@@ -1,4 +1,4 @@
-//! What is kept on disk of a task's templates, for the agent that comes after: in the keeper's directory, and nothing in it is secret.
+//! The record of a task's templates for the next agent: in the keeper's directory, and without anything secret.
 
 use std::path::Path;
 
@@ -44,12 +44,12 @@ impl TemplatesRecord {
         record.map_or(0, |record| record.index)
     }
 
-    /// Of a start: what was shown before the machine crashed is the least that is shown after.
+    /// Writes the record of a start, and syncs it: after a crash of the machine no older data may be shown.
     pub(super) fn write(&self, dir: &Path) -> Result<(), Failure> {
         disk::write(dir, NAME, self)
     }
 
-    /// Of a change: of use to an agent that comes after, and to nobody once the task is gone with its machine.
+    /// Writes the record of a change, without a sync: it is for a later agent, and useless once the machine has crashed and the task is gone.
     pub(super) fn write_unsynced(&self, dir: &Path) -> Result<(), Failure> {
         disk::write_unsynced(dir, NAME, self)
     }

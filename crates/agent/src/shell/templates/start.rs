@@ -1,4 +1,4 @@
-//! The templates of a task that starts: it waits until all that they show is there.
+//! The templates of a task that starts: the start waits until all data that they show is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,8 +66,9 @@ async fn obtain_all(
     // What templates gave at the start before is not part of what they show.
     let secrets =
         if secrets.env().is_empty() { secrets } else { Arc::new(secrets.with_env(BTreeMap::new())) };
-    let given = secrets.clone();
-    let load = move |context: &_, run: &_, of, paths: &_| Templates::load(context, run, of, paths, &given);
+    let task_secrets = secrets.clone();
+    let load =
+        move |context: &_, run: &_, of, paths: &_| Templates::load(context, run, of, paths, &task_secrets);
     let templates = Arc::new(runner.blocking(load).await?);
     let (rendered, data) = complete(runner, &templates).await?;
     let AllRendered { texts, followed: queries, requested_once, .. } = rendered;
@@ -117,10 +118,11 @@ async fn complete(
     runner: &Runner,
     templates: &Arc<Templates>,
 ) -> Result<(AllRendered, Arc<TemplateData>), StartFailure> {
-    let held = runner.context.held_template_data.of(runner.of);
+    let previous = runner.context.held_template_data.of(runner.of);
     // Data that is older than what the task had before is not requested.
-    let index =
-        held.as_ref().map_or_else(|| TemplatesRecord::last_index(&runner.keeper_dir), |held| held.index);
+    let index = previous
+        .as_ref()
+        .map_or_else(|| TemplatesRecord::last_index(&runner.keeper_dir), |previous| previous.index);
     let mut data = Arc::new(TemplateData { index, ..TemplateData::default() });
     let (mut last_note, mut pause, mut withheld) =
         (String::new(), RetryPause::default(), WithheldData::default());
@@ -149,10 +151,10 @@ async fn complete(
             Err(error) => {
                 withheld = WithheldData::by(&rendered.requested, &error);
                 // A task restarts with what it showed while no server says what that is now.
-                if let Some(held) = held.clone() {
-                    let rendered = render(runner, templates, &held).await?;
+                if let Some(previous) = previous.clone() {
+                    let rendered = render(runner, templates, &previous).await?;
                     if rendered.missing.is_empty() {
-                        return Ok((rendered, held));
+                        return Ok((rendered, previous));
                     }
                 }
                 let text = format!("render the task's templates: {}", error.text);

@@ -1,5 +1,5 @@
-//! What the kernel counts for a container, in either version of cgroups: reading that takes a third of what looking at
-//! its processes would, and knows of those that have ended.
+//! Counters of a container's cgroups, in either version: reading them takes a third of what reading its processes takes, and they
+//! include processes that have ended.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Resource, getrlimit};
 use super::processes::CpuSeconds;
 use crate::cgroups::{CpuAccount, second_in};
 
-/// No such file is longer.
+/// The most that is read of a file of a cgroup.
 const BYTES_MAX: usize = 16 << 10;
 
 /// What a file is read into, one after the other.
@@ -109,10 +109,13 @@ fn values<const N: usize>(text: &[u8], names: [&str; N]) -> [Option<u64>; N] {
 /// The cgroup of a process whose cgroups are these, as cgroups(7) has them, where they are mounted below `root`, for what
 /// `controller` rules; and of which version it is.
 fn find(root: &Path, cgroups: &str, controller: &str) -> Option<(PathBuf, u8)> {
-    let own = |wanted: &str| {
+    let own = |controller_name: &str| {
         cgroups.lines().find_map(|line| {
             let (names, path) = line.split_once(':')?.1.split_once(':')?;
-            names.split(',').any(|name| name == wanted).then(|| path.trim_start_matches('/').to_owned())
+            names
+                .split(',')
+                .any(|name| name == controller_name)
+                .then(|| path.trim_start_matches('/').to_owned())
         })
     };
     let first = own(controller).map(|path| (root.join(controller).join(path), 1));
@@ -218,7 +221,7 @@ pub(super) struct CgroupCounters {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct CgroupUsage {
     pub(super) spent: CpuSeconds,
-    /// None where nothing counts that.
+    /// None where the kernel does not count throttling.
     pub(super) throttled: Option<Throttled>,
     /// What it holds and counts against its limit.
     pub(super) memory: MemoryUsage,
@@ -346,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_is_read_anew_whether_it_is_kept_open_or_not() {
+    fn counters_are_current_whether_their_files_stay_open_or_not() {
         let root = tempfile::tempdir().expect("a directory");
         let path = root.path().join("memory.current");
         fs::write(&path, "1\n").expect("written");

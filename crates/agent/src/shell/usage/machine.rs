@@ -1,4 +1,4 @@
-//! What the machine uses.
+//! Usage of the machine.
 
 use std::fs;
 use std::path::Path;

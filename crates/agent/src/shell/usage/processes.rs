@@ -1,4 +1,4 @@
-//! What processes have used, as /proc reports.
+//! Usage of processes, as /proc reports it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::io::Read;
 use berth_api::agent::MemoryUsage;
 use rustix::param::clock_ticks_per_second;
 
-/// Of /proc/PID/stat; what counts of it stands before.
+/// How much of /proc/PID/stat is read; the fields that are used come before that.
 const STAT_BYTES_MAX: usize = 1_024;
 
 /// Seconds of cpu time.

@@ -70,7 +70,7 @@ struct TaskReading {
 struct TaskCounters {
     keeper: i32,
     main: i32,
-    /// Of a container; for other tasks their processes are read.
+    /// The counters of a container; for other tasks their processes are read.
     cgroup: Option<CgroupCounters>,
 }
 
@@ -173,7 +173,7 @@ impl UsageReading {
             && tasks.iter().all(|task| task.pretended || self.tasks.contains_key(&task.of))
     }
 
-    /// Of the tasks that could be measured.
+    /// The counters of the tasks that could be measured.
     fn counters(&self) -> KnownCounters {
         let of = |(of, read): (&TaskRef, &Option<TaskReading>)| Some((*of, read.as_ref()?.counters.clone()));
         self.tasks.iter().filter_map(of).collect()

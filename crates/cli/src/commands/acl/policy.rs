@@ -1,4 +1,4 @@
-//! `berth acl policy`: what those may do who have a policy.
+//! `berth acl policy`: policies, which say what their holders may do.
 
 use berth_api::http::{AclPolicy, AclPolicyJob, AclPolicyStub};
 use clap::{Args, Subcommand};

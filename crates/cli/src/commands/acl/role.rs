@@ -1,4 +1,4 @@
-//! `berth acl role`: policies under one name.
+//! `berth acl role`: roles, which combine policies under one name.
 
 use berth_api::http::{AclLink, AclRole};
 use clap::{Args, Subcommand};

@@ -1,4 +1,4 @@
-//! `berth acl token`: what callers show.
+//! `berth acl token`: the tokens that callers authenticate with.
 
 use berth_api::http::{AclLink, AclToken, AclTtl, Time};
 use clap::{Args, Subcommand};

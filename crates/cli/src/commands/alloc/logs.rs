@@ -1,4 +1,4 @@
-//! `berth alloc logs`: what a task wrote, as it wrote it.
+//! `berth alloc logs`: the output of a task.
 
 use berth_api::http::StreamFrame;
 use clap::Args;

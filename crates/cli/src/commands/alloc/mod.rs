@@ -1,4 +1,4 @@
-//! `berth alloc`: single allocations of a job, and their logs.
+//! `berth alloc`: allocations, their tasks, logs and files.
 
 mod checks;
 mod exec;

@@ -1,4 +1,4 @@
-//! An id of an allocation or, with `-job`, of a job, which stands for the newest of its allocations.
+//! The id of an allocation or, with `-job`, of a job, for the newest of its allocations.
 
 use clap::Args;
 

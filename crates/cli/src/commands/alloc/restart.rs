@@ -1,4 +1,4 @@
-//! `berth alloc restart`: starts tasks again, where they are.
+//! `berth alloc restart`: restarts tasks in place.
 
 use clap::Args;
 

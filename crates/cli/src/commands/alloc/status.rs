@@ -1,4 +1,4 @@
-//! `berth alloc status`: an allocation, its tasks, and what happened to them.
+//! `berth alloc status`: an allocation, its tasks, and their events.
 
 use berth_api::http::{Allocation, TaskState};
 use clap::Args;

@@ -1,4 +1,4 @@
-//! `berth alloc stop`: ends an allocation, so that its job gets another one.
+//! `berth alloc stop`: stops an allocation, which the scheduler replaces.
 
 use std::time::Duration;
 

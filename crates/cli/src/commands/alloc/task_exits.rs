@@ -14,7 +14,7 @@ pub fn is_live(status: &str) -> bool {
 /// What listings show of the ends of an allocation's tasks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct TaskExits {
-    /// Of all tasks together.
+    /// Restarts of all tasks together.
     pub restarts: u32,
     /// As `exit 1`, `signal 9`, `out of memory` or `disk limit`; `unknown` where nobody saw it end; `no start` when the last
     /// start failed; none when none has ended.
@@ -22,7 +22,7 @@ pub struct TaskExits {
 }
 
 impl TaskExits {
-    /// Those of all tasks.
+    /// The exits of all tasks.
     pub fn of(tasks: Option<&BTreeMap<String, TaskState>>) -> Self {
         let tasks = || tasks.into_iter().flat_map(BTreeMap::values);
         let ends = tasks().flat_map(|task| &task.events).filter(is_end);
@@ -31,7 +31,7 @@ impl TaskExits {
         Self { restarts, exit: last.map(exit_text) }
     }
 
-    /// Of one task.
+    /// The exits of one task.
     pub fn of_task(task: &TaskState) -> Self {
         let exit = last(task).map(exit_text);
         Self { restarts: task.restarts, exit }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_end_of_any_task_is_told() {
+    fn the_last_end_of_any_task_is_shown() {
         let end = |time, exit_code, signal| TaskEvent {
             kind: "Terminated".to_owned(),
             time,

@@ -1,4 +1,4 @@
-//! What a deployment failed by: the allocation that was last found unhealthy, why, and the last lines of its task's log.
+//! Why a deployment failed: the allocation that was last found unhealthy, the reason, and the last lines of its task's log.
 
 use berth_api::http::{Allocation, Deployment, TaskState, UnhealthyAlloc};
 use serde::Serialize;

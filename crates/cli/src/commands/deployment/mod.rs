@@ -1,4 +1,4 @@
-//! `berth deployment`: how new versions of jobs take the place of the ones before.
+//! `berth deployment`: deployments, which roll new versions of jobs out.
 
 mod change;
 mod evidence;

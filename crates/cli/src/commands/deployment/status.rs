@@ -1,4 +1,4 @@
-//! `berth deployment status`: how far each group has come, and its allocations.
+//! `berth deployment status`: the progress of each group, and its allocations.
 
 use berth_api::http::{AllocationStub, Deployment};
 use clap::Args;

@@ -1,4 +1,4 @@
-//! What `berth dev` has found on this machine, and which drivers jobs can therefore use.
+//! What `berth dev` finds on this machine, and which drivers jobs can therefore use.
 
 use std::collections::BTreeMap;
 

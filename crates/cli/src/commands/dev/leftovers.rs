@@ -1,4 +1,4 @@
-//! What an earlier `berth dev` left that was killed: its tasks live on, and nobody would take them up.
+//! Ends tasks that a killed `berth dev` left running: no later agent would take them over.
 
 use std::{
     fs::{self, File},

@@ -1,4 +1,4 @@
-//! Where `berth dev` keeps its data: in a directory that stays, or in one that goes away with it.
+//! The data directory of `berth dev`: one that stays, or a temporary one that is removed at its end.
 
 use std::path::{Path, PathBuf};
 

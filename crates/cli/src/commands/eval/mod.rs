@@ -1,4 +1,4 @@
-//! `berth eval`: evaluations, in which the scheduler decides what a job needs.
+//! `berth eval`: evaluations, in which the scheduler decides what changes for a job.
 
 mod list;
 pub mod status;

@@ -1,4 +1,4 @@
-//! `berth event`: what happens, as it happens.
+//! `berth event`: the stream of cluster events.
 
 mod stream;
 

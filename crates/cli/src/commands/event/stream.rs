@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_told_in_a_line() {
+    fn an_event_is_one_line() {
         let alloc = json!({ "Name": "web.front[0]", "ClientStatus": "running" });
         check(
             "Allocation",

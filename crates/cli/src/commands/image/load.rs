@@ -1,4 +1,4 @@
-//! `berth image load`: gives nodes the images of an archive, or of a layout on this machine.
+//! `berth image load`: sends nodes the images of an archive, or of a layout on this machine.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! Which nodes a command about images means.
+//! The nodes that a command about images is for.
 
 use berth_api::http::NodeStub;
 use clap::Args;

@@ -1,4 +1,4 @@
-//! `berth image pull`: has nodes pull an image before anything needs it.
+//! `berth image pull`: has nodes pull an image in advance.
 
 use std::time::{Duration, Instant};
 

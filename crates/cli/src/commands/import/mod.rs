@@ -1,4 +1,4 @@
-//! `berth import`: the jobs of a running Nomad as job files for Berth, and what would differ here.
+//! `berth import`: writes the jobs of a running Nomad as job files for Berth, and reports what differs.
 
 mod outcome;
 mod source;

@@ -25,7 +25,6 @@ pub struct JobDetail {
     pub job: Value,
     /// Counts by group.
     pub summary: JobSummary,
-    /// Its allocations.
     pub allocations: Vec<AllocationStub>,
     /// Its evaluations that are still kept.
     pub evaluations: Vec<Evaluation>,

@@ -1,4 +1,4 @@
-//! The job file that a command is given.
+//! Reads the job file that a command is given.
 
 use std::{collections::BTreeMap, env, path::Path};
 
@@ -42,7 +42,6 @@ pub struct JobFile {
 /// A job that is to be sent to a server.
 #[derive(Debug)]
 pub struct JobForServer {
-    /// The job.
     pub job: Job,
     /// Its errors unless a node has drivers of these names.
     driver_errors: Option<Diagnostics>,
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_of_the_server_that_the_file_explains_is_said_once() {
+    fn a_warning_that_the_file_explains_is_printed_once() {
         let (_dir, file) = file("", false);
         let prepared = file.parse_for_server("default").expect("it is a job");
         let json = berth_jobfile::to_json(&prepared.job).to_string();

@@ -1,4 +1,4 @@
-//! `berth job fmt`: brings job files into their usual layout.
+//! `berth job fmt`: formats job files.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! `berth job history`: the versions of a job that are kept, and what each changed.
+//! `berth job history`: the retained versions of a job, and what each changed.
 
 use berth_api::http::{JobDiff, JobServerFields, JobVersions};
 use clap::Args;

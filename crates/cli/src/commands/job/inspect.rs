@@ -1,4 +1,4 @@
-//! `berth job inspect`: a job as the server has it, for programs.
+//! `berth job inspect`: a job's specification as the server has it, as JSON or HCL.
 
 use std::io::{self, IsTerminal};
 

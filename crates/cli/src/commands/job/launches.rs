@@ -1,4 +1,4 @@
-//! When a periodic or parameterized job will run next: nothing runs when it is registered, and no event announces the next launch.
+//! When a periodic or parameterized job runs next: registering one runs nothing, and no event announces the next launch.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Follows a change to a job until its allocations run, and reports the result.
+//! Follows a change to a job until its allocations run, and reports the outcome.
 
 use std::time::Instant;
 

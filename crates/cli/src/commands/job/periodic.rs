@@ -1,4 +1,4 @@
-//! `berth job periodic`: jobs that run by the clock.
+//! `berth job periodic`: periodic jobs.
 
 use std::time::Instant;
 

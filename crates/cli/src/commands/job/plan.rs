@@ -1,7 +1,7 @@
 //! `berth job plan`: what registering a job would do, without doing it.
 //!
-//! It ends with 0 when no allocation would be made or ended, whatever else of the job changes, with 1 when some would, and
-//! with 255 when that cannot be known: the codes that scripts around Nomad know.
+//! The exit code is 0 when no allocation would be created or stopped, whatever else of the job changes, 1 when some would, and 255 when
+//! that cannot be known: the codes that scripts around Nomad expect.
 
 use std::collections::BTreeMap;
 
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_told_by_its_id() {
+    fn existing_allocations_are_named_by_id() {
         let mut planned = planned(0);
         let change = |id: &str, action: &str, reason: &str| PlannedChange {
             id: id.into(),

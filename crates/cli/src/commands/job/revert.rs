@@ -1,4 +1,4 @@
-//! `berth job revert`: goes back to an earlier version of a job.
+//! `berth job revert`: registers an earlier version of a job again.
 
 use std::time::Instant;
 

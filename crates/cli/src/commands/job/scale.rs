@@ -1,4 +1,4 @@
-//! `berth job scale`: changes how many allocations a group of a job wants.
+//! `berth job scale`: changes the count of a group of a job.
 
 use std::time::Instant;
 

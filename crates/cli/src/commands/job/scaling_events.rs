@@ -1,4 +1,4 @@
-//! `berth job scaling-events`: who changed how many allocations a group wants, and why.
+//! `berth job scaling-events`: who changed the counts of a job's groups, and why.
 
 use std::collections::BTreeMap;
 

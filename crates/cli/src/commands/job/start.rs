@@ -1,4 +1,4 @@
-//! `berth job start`: starts a job again that was stopped.
+//! `berth job start`: starts a stopped job again.
 
 use std::time::Instant;
 

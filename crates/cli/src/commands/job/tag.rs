@@ -1,4 +1,4 @@
-//! `berth job tag`: names for versions of jobs, which are kept for as long as they have one.
+//! `berth job tag`: tags for versions of jobs; a tagged version is kept.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,4 @@
-//! `berth job validate`: reads a job file and reports all of its mistakes, without a server.
+//! `berth job validate`: parses a job file and reports all of its errors, without a server.
 
 use clap::Args;
 

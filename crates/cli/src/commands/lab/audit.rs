@@ -1,4 +1,4 @@
-//! `berth lab audit`: whether a cluster is as its jobs allow, by its public API alone.
+//! `berth lab audit`: checks by the public API alone that all allocations are where their jobs allow them.
 
 use berth_lab::run::audit;
 use tokio::runtime;

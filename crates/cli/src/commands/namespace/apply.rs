@@ -1,4 +1,4 @@
-//! `berth namespace apply`: makes a tenant, or changes it.
+//! `berth namespace apply`: creates or changes a namespace.
 
 use berth_api::http::{Namespace, NamespaceCapabilities};
 use clap::Args;

@@ -1,4 +1,4 @@
-//! `berth namespace delete`: takes an empty tenant away.
+//! `berth namespace delete`: deletes an empty namespace.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `berth namespace list`: the tenants in a list.
+//! `berth namespace list`: all namespaces.
 
 use berth_api::http::Namespace;
 use clap::Args;

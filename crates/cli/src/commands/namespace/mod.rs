@@ -1,4 +1,4 @@
-//! `berth namespace`: the tenants.
+//! `berth namespace`: namespaces, which tenants have their jobs in.
 
 mod apply;
 mod delete;

@@ -1,4 +1,4 @@
-//! `berth namespace status`: one tenant.
+//! `berth namespace status`: one namespace.
 
 use berth_api::http::Namespace;
 use clap::Args;

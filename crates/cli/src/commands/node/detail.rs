@@ -1,4 +1,4 @@
-//! One node in detail: what it has, what it is, and what runs on it.
+//! One node in detail: its resources, its attributes, and its allocations.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `berth node eligibility`: opens a node to new work, or closes it. What runs there runs on.
+//! `berth node eligibility`: whether new allocations may be placed on a node. Running ones are not affected.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `berth node`: the machines.
+//! `berth node`: nodes, the machines that run tasks.
 
 mod config;
 mod detail;

@@ -1,4 +1,4 @@
-//! `berth node pool`: groups of nodes that jobs choose between.
+//! `berth node pool`: pools, the sets of nodes that jobs choose from.
 
 use std::path::PathBuf;
 

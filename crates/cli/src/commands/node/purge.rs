@@ -1,4 +1,4 @@
-//! `berth node purge`: forgets a node that is gone for good.
+//! `berth node purge`: removes a node that is gone for good from the state.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `berth node revoke`: makes a node's certificates good for nothing.
+//! `berth node revoke`: revokes a node's certificates.
 
 use clap::Args;
 

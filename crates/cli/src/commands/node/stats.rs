@@ -1,4 +1,4 @@
-//! `berth node stats`: what a machine uses right now.
+//! `berth node stats`: the present usage of a machine.
 
 use berth_api::http::HostStats;
 use clap::Args;

@@ -1,4 +1,4 @@
-//! `berth node token`: lets one agent join.
+//! `berth node token`: a token with which one agent can join.
 
 use berth_api::http::NodeToken;
 use clap::Args;

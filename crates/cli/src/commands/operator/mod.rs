@@ -1,4 +1,4 @@
-//! `berth operator`: for those who look after the servers.
+//! `berth operator`: commands for those who operate the servers.
 
 mod api;
 mod audit;

@@ -1,4 +1,4 @@
-//! `berth quota apply`: makes a quota, or changes it.
+//! `berth quota apply`: creates or changes a quota.
 
 use berth_api::http::{Quota, QuotaDevice, QuotaLimit, QuotaResources};
 use clap::Args;

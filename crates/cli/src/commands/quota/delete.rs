@@ -1,4 +1,4 @@
-//! `berth quota delete`: deletes a quota that no namespace has.
+//! `berth quota delete`: deletes a quota that no namespace uses.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `berth quota list`: the quotas in a list.
+//! `berth quota list`: all quotas.
 
 use berth_api::http::Quota;
 use clap::Args;

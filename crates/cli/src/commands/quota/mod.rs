@@ -1,4 +1,4 @@
-//! `berth quota`: what tenants are guaranteed and may not exceed.
+//! `berth quota`: quotas, the resources that namespaces are guaranteed and may not exceed.
 
 mod apply;
 mod delete;

@@ -1,4 +1,4 @@
-//! `berth quota status`: one quota, and what counts for it.
+//! `berth quota status`: one quota, and the usage that counts towards it.
 
 use std::collections::BTreeSet;
 

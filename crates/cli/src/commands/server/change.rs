@@ -1,4 +1,4 @@
-//! `berth server join|remove|leave|promote|transfer`: who the servers are, and which of them leads.
+//! `berth server join|remove|leave|promote|transfer`: changes the cluster's servers, or which of them leads.
 
 use clap::Args;
 

@@ -1,4 +1,5 @@
-//! `berth server init`: a cluster's authority and its first server's certificate. `berth server cert`: more certificates.
+//! `berth server init`: creates a cluster's certificate authority and its first server's certificate. `berth server cert`: issues
+//! more certificates.
 
 use std::{
     fs,

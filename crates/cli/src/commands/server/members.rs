@@ -1,4 +1,4 @@
-//! `berth server members`: the servers, which of them leads, and how far each has come.
+//! `berth server members`: the servers, which of them leads, and how far each has replicated the log.
 
 use berth_api::http::AgentMember;
 use clap::Args;

@@ -1,4 +1,4 @@
-//! `berth server`: runs a server, or looks at those that run.
+//! `berth server`: runs a server, or inspects and changes running ones.
 
 mod change;
 mod init;

@@ -14,7 +14,7 @@ use crate::{
     settings::TlsSettings,
 };
 
-/// Of a list of servers.
+/// The largest list of servers that is read.
 const PEERS_BYTES_MAX: u64 = 1 << 20;
 
 /// Arguments of `server recover`.

@@ -1,4 +1,4 @@
-//! `berth server recovery`: how far a new leader knows what runs, and which silent nodes it does not take for lost.
+//! `berth server recovery`: how much a new leader knows of what runs, and which silent nodes it does not declare lost.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ impl View for RecoveryStatus {
         sections([head, table.render(), why])
     }
 
-    /// Of the held ones.
+    /// The names of the nodes that are held.
     fn names(&self) -> Vec<String> {
         self.held_nodes.iter().map(|node| node.id.clone()).collect()
     }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_awaited_is_told() {
+    fn awaited_nodes_are_shown() {
         let mut status = RecoveryStatus {
             known_leader: true,
             nodes: 40,

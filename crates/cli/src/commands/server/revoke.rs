@@ -1,4 +1,4 @@
-//! `berth server revoke`: makes a server's certificates good for nothing.
+//! `berth server revoke`: revokes a server's certificates.
 
 use clap::Args;
 

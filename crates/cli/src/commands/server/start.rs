@@ -1,4 +1,4 @@
-//! A server: the API, the log, and the decisions.
+//! Starts a server: HTTP API, log, controller and planners.
 
 use std::{net::SocketAddr, path::Path};
 

@@ -1,4 +1,4 @@
-//! `berth exec`: a command within a task, without looking for its allocation first.
+//! `berth exec`: runs a command within a task, which is found by its job.
 
 use clap::Args;
 

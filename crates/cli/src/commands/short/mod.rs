@@ -1,4 +1,4 @@
-//! Familiar one-liners: `berth run`, `berth ps`, `berth logs`, `berth exec`.
+//! Short commands: `berth run`, `berth ps`, `berth logs`, `berth exec`.
 
 mod containers;
 pub mod exec;

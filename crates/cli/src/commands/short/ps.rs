@@ -1,4 +1,4 @@
-//! `berth ps`: what runs.
+//! `berth ps`: running allocations.
 
 use berth_api::http::AllocationStub;
 use clap::Args;

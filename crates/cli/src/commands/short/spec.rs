@@ -1,4 +1,4 @@
-//! The flags of `berth run`, and the job that they make.
+//! The flags of `berth run`, and the job that is made from them.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ pub struct RunSpec {
 struct PortMapping {
     /// What people call it; none for one that is called after the port that it leads to.
     name: Option<String>,
-    /// Of the node; none for one that the scheduler picks.
+    /// The port of the node; none for one that the scheduler picks.
     host: Option<u16>,
     /// The task's own; none for the same.
     to: Option<u16>,

@@ -1,4 +1,4 @@
-//! `berth run -wait`: prints what the task prints, and ends as the task ends.
+//! `berth run -wait`: prints the task's output, and exits with the task's exit code.
 
 use berth_api::http::{Allocation, JobRegistered, TaskEvent};
 

@@ -1,4 +1,4 @@
-//! The forms in which a variable is written for people and programs.
+//! The formats in which a variable is printed for people and programs.
 
 use std::collections::BTreeMap;
 

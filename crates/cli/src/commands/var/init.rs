@@ -1,4 +1,4 @@
-//! `berth var init`: a file to begin with.
+//! `berth var init`: writes an example file of a variable.
 
 use std::path::PathBuf;
 

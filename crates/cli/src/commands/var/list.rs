@@ -1,4 +1,4 @@
-//! `berth var list`: which variables there are.
+//! `berth var list`: the paths of variables.
 
 use berth_api::http::VariableMetadata;
 use clap::Args;

@@ -1,4 +1,4 @@
-//! `berth var`: small secrets, encrypted at rest.
+//! `berth var`: variables, small secrets that are encrypted at rest.
 
 mod format;
 mod get;

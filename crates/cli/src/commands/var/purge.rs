@@ -1,4 +1,4 @@
-//! `berth var purge`: takes a variable away.
+//! `berth var purge`: deletes a variable.
 
 use clap::Args;
 

@@ -13,7 +13,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Agent],
         default: |_| "127.0.0.1:4647",
         help: "Servers' addresses for agents",
-        set: |to, given| given.addresses().map(|servers| to.servers = servers),
+        set: |to, value| value.addresses().map(|servers| to.servers = servers),
     },
     Setting {
         name: "node-name",
@@ -21,7 +21,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Name of the node; defaults to the host name",
-        set: |to, given| given.text().map(|name| to.node.name = name),
+        set: |to, value| value.text().map(|name| to.node.name = name),
     },
     Setting {
         name: "node-pool",
@@ -29,7 +29,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "default",
         help: "Node pool of the node",
-        set: |to, given| given.text().map(|pool| to.node.pool = pool),
+        set: |to, value| value.text().map(|pool| to.node.pool = pool),
     },
     Setting {
         name: "node-class",
@@ -37,7 +37,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Node class, a name of your choice for constraints",
-        set: |to, given| given.text().map(|class| to.node.class = class),
+        set: |to, value| value.text().map(|class| to.node.class = class),
     },
     Setting {
         name: "meta",
@@ -45,7 +45,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Metadata of the node, for constraints",
-        set: |to, given| given.pairs().map(|meta| to.node.meta = meta),
+        set: |to, value| value.pairs().map(|meta| to.node.meta = meta),
     },
     Setting {
         name: "host-ip",
@@ -53,7 +53,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "127.0.0.1",
         help: "IP address at which ports of allocations are reached",
-        set: |to, given| given.ip().map(|ip| to.node.host_ip = ip),
+        set: |to, value| value.ip().map(|ip| to.node.host_ip = ip),
     },
     Setting {
         name: "total-cpu",
@@ -61,7 +61,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "0",
         help: "CPU of the machine in MHz; 0 to detect it",
-        set: |to, given| given.number().map(|mhz| to.node.total_cpu_mhz = mhz),
+        set: |to, value| value.number().map(|mhz| to.node.total_cpu_mhz = mhz),
     },
     Setting {
         name: "total-memory",
@@ -69,7 +69,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "0",
         help: "Memory of the machine in MiB; 0 to detect it",
-        set: |to, given| given.number().map(|mb| to.node.total_memory_mb = mb),
+        set: |to, value| value.number().map(|mb| to.node.total_memory_mb = mb),
     },
     Setting {
         name: "reserved-cpu",
@@ -77,7 +77,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "0",
         help: "CPU that is not given to allocations, in MHz",
-        set: |to, given| given.number().map(|mhz| to.node.reserved_cpu_mhz = mhz),
+        set: |to, value| value.number().map(|mhz| to.node.reserved_cpu_mhz = mhz),
     },
     Setting {
         name: "reserved-memory",
@@ -85,7 +85,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "0",
         help: "Memory that is not given to allocations, in MiB",
-        set: |to, given| given.number().map(|mb| to.node.reserved_memory_mb = mb),
+        set: |to, value| value.number().map(|mb| to.node.reserved_memory_mb = mb),
     },
     Setting {
         name: "reserved-disk",
@@ -93,7 +93,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "0",
         help: "Disk that is not given to allocations, in MiB",
-        set: |to, given| given.number().map(|mb| to.node.reserved_disk_mb = mb),
+        set: |to, value| value.number().map(|mb| to.node.reserved_disk_mb = mb),
     },
     Setting {
         name: "reserved-ports",
@@ -101,7 +101,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Ports that are not given to allocations",
-        set: |to, given| given.ports().map(|ports| to.node.reserved_ports = ports),
+        set: |to, value| value.ports().map(|ports| to.node.reserved_ports = ports),
     },
     Setting {
         name: "max-kill-timeout",
@@ -109,7 +109,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "30s",
         help: "Maximum time between a task's kill signal and SIGKILL, whatever its kill_timeout",
-        set: |to, given| given.duration().map(|most| to.node.kill_timeout_max = most),
+        set: |to, value| value.duration().map(|most| to.node.kill_timeout_max = most),
     },
     Setting {
         name: "devices",
@@ -117,7 +117,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Devices of the node besides GPUs, which agents detect, e.g. `acme/fpga/A1=0;file=/dev/a0;memory=8 GiB`",
-        set: |to, given| declared_devices::read(given.0).map(|devices| to.node.devices = devices),
+        set: |to, value| declared_devices::read(value.0).map(|devices| to.node.devices = devices),
     },
     Setting {
         name: "raw-exec",
@@ -125,7 +125,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |role| if role == Role::Dev { "true" } else { "false" },
         help: "Allow jobs to run commands on the host without isolation, with the agent's own rights",
-        set: |to, given| given.switch().map(|on| to.node.raw_exec = on),
+        set: |to, value| value.switch().map(|on| to.node.raw_exec = on),
     },
     Setting {
         name: "containers",
@@ -133,7 +133,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "true",
         help: "Allow jobs to run containers, where the host has an OCI runtime",
-        set: |to, given| given.switch().map(|on| to.node.containers = on),
+        set: |to, value| value.switch().map(|on| to.node.containers = on),
     },
     Setting {
         name: "container-runtime",
@@ -141,7 +141,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Path of the OCI runtime; defaults to crun, else runc",
-        set: |to, given| given.text().map(|runtime| to.node.container_runtime = runtime),
+        set: |to, value| value.text().map(|runtime| to.node.container_runtime = runtime),
     },
     Setting {
         name: "image-dirs",
@@ -149,7 +149,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Directories whose contents jobs may use as images, by path",
-        set: |to, given| given.paths().map(|dirs| to.node.images.dirs = dirs),
+        set: |to, value| value.paths().map(|dirs| to.node.images.dirs = dirs),
     },
     Setting {
         name: "registry-mirrors",
@@ -157,7 +157,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Mirrors to try before a registry, in order of preference, e.g. `docker.io=mirror.example.com`",
-        set: |to, given| given.mirrors().map(|mirrors| to.node.images.registries.mirrors = mirrors),
+        set: |to, value| value.mirrors().map(|mirrors| to.node.images.registries.mirrors = mirrors),
     },
     Setting {
         name: "insecure-registries",
@@ -165,7 +165,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Registries and mirrors that are reached over plain HTTP",
-        set: |to, given| given.registries().map(|hosts| to.node.images.registries.insecure = hosts),
+        set: |to, value| value.registries().map(|hosts| to.node.images.registries.insecure = hosts),
     },
     Setting {
         name: "registry-auth-file",
@@ -173,7 +173,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Credentials of registries, as `docker login` writes them",
-        set: |to, given| given.path().map(|file| to.node.images.registries.auth_file = Some(file)),
+        set: |to, value| value.path().map(|file| to.node.images.registries.auth_file = Some(file)),
     },
     Setting {
         name: "image-disk-max",
@@ -181,8 +181,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "85",
         help: "Disk usage above which unused images are removed, the least recently used first, in percent",
-        set: |to, given| {
-            let percent = given.number_up_to(100)?;
+        set: |to, value| {
+            let percent = value.number_up_to(100)?;
             to.node.images.limits.disk_percent_max = u8::try_from(percent).unwrap_or(100);
             Ok(())
         },
@@ -193,7 +193,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "7d",
         help: "Time after which an unused image is removed",
-        set: |to, given| given.duration().map(|age| to.node.images.limits.age_max = age),
+        set: |to, value| value.duration().map(|age| to.node.images.limits.age_max = age),
     },
     Setting {
         name: "drain-on-shutdown",
@@ -201,7 +201,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Agent],
         default: |_| "",
         help: "Drain the node before the agent stops: `deadline=1h` (0s for no deadline), `force=true`, `ignore-system-jobs=true`",
-        set: |to, given| given.drain().map(|drain| to.node.drain_on_shutdown = drain),
+        set: |to, value| value.drain().map(|drain| to.node.drain_on_shutdown = drain),
     },
     Setting {
         name: "host-network",
@@ -209,7 +209,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "false",
         help: "Allow jobs to give containers the host's network, where they reach all that listens on the host, this API included",
-        set: |to, given| given.switch().map(|on| to.node.host_network = on),
+        set: |to, value| value.switch().map(|on| to.node.host_network = on),
     },
     Setting {
         name: "user-namespaces",
@@ -217,7 +217,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "true",
         help: "Run containers in user namespaces, so that their root has no rights on this node, where its kernel and file system support it",
-        set: |to, given| given.switch().map(|on| to.node.user_ids.on = on),
+        set: |to, value| value.switch().map(|on| to.node.user_ids.on = on),
     },
     Setting {
         name: "container-ids",
@@ -225,7 +225,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "1879048192-2147352575",
         help: "Range of host user ids for containers, 65536 for each allocation; nothing else may use them",
-        set: |to, given| given.id_range().map(|range| to.node.user_ids.range = range),
+        set: |to, value| value.id_range().map(|range| to.node.user_ids.range = range),
     },
     Setting {
         name: "host-users",
@@ -233,7 +233,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "false",
         help: "Allow containers without a user namespace (`userns_mode = \"host\"`), whose root is root on this node",
-        set: |to, given| given.switch().map(|on| to.node.user_ids.host_allowed = on),
+        set: |to, value| value.switch().map(|on| to.node.user_ids.host_allowed = on),
     },
     Setting {
         name: "extra-capabilities",
@@ -241,7 +241,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Capabilities that containers may add with `cap_add` besides the default ones: `net_raw`, `sys_ptrace`",
-        set: |to, given| given.extra_capabilities().map(|names| to.node.extra_capabilities = names),
+        set: |to, value| value.extra_capabilities().map(|names| to.node.extra_capabilities = names),
     },
     Setting {
         name: "exec",
@@ -249,7 +249,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "true",
         help: "Allow jobs to run the host's programs in containers that see its programs and libraries, where it has an OCI runtime",
-        set: |to, given| given.switch().map(|on| to.node.exec = on),
+        set: |to, value| value.switch().map(|on| to.node.exec = on),
     },
     Setting {
         name: "exec-paths",
@@ -257,7 +257,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Directories of the host that these containers see, read-only; defaults to /bin, /etc, /lib*, /sbin and /usr",
-        set: |to, given| given.paths().map(|paths| to.node.exec_paths = paths),
+        set: |to, value| value.paths().map(|paths| to.node.exec_paths = paths),
     },
     Setting {
         name: "bridge",
@@ -265,7 +265,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "true",
         help: "Give allocations networks of their own, with NAT and port mappings by nftables, where the host supports it",
-        set: |to, given| given.switch().map(|on| to.node.network.on = on),
+        set: |to, value| value.switch().map(|on| to.node.network.on = on),
     },
     Setting {
         name: "bridge-name",
@@ -273,7 +273,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "berth",
         help: "Prefix of the names of these networks' interfaces, and name of their nftables table",
-        set: |to, given| given.text().map(|name| to.node.network.name = name),
+        set: |to, value| value.text().map(|name| to.node.network.name = name),
     },
     Setting {
         name: "bridge-subnet",
@@ -281,7 +281,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "172.27.64.0/20",
         help: "Subnet of the addresses of these networks",
-        set: |to, given| given.text().map(|subnet| to.node.network.subnet = subnet),
+        set: |to, value| value.text().map(|subnet| to.node.network.subnet = subnet),
     },
     Setting {
         name: "bridge-subnet-ipv6",
@@ -289,7 +289,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "fd62:6572:7468::/64",
         help: "IPv6 subnet of the addresses of these networks, on hosts that forward IPv6",
-        set: |to, given| given.text().map(|subnet| to.node.network.subnet_v6 = subnet),
+        set: |to, value| value.text().map(|subnet| to.node.network.subnet_v6 = subnet),
     },
     Setting {
         name: "bridge-host-ports",
@@ -297,7 +297,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Ports of the host that these networks may reach, besides those of allocations",
-        set: |to, given| given.ports().map(|ports| to.node.network.host_ports = ports),
+        set: |to, value| value.ports().map(|ports| to.node.network.host_ports = ports),
     },
     Setting {
         name: "host-networks",
@@ -305,7 +305,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Host networks that jobs may take ports from, each an address, a subnet or an interface, e.g. `lan=10.0.0.0/8`",
-        set: |to, given| given.host_networks().map(|networks| to.node.host_networks = networks),
+        set: |to, value| value.host_networks().map(|networks| to.node.host_networks = networks),
     },
     Setting {
         name: "host-volumes",
@@ -313,7 +313,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Directories that jobs may mount, e.g. `data=/srv/data`; `;read_only` after the path makes a mount read-only for all",
-        set: |to, given| given.volumes().map(|volumes| to.node.host_volumes = volumes),
+        set: |to, value| value.volumes().map(|volumes| to.node.host_volumes = volumes),
     },
     Setting {
         name: "mount-dirs",
@@ -321,7 +321,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Directories below which containers may mount any path, e.g. `/srv/www`; `;read_only` after the path makes mounts read-only for all",
-        set: |to, given| given.mount_dirs().map(|dirs| to.node.mount_dirs = dirs),
+        set: |to, value| value.mount_dirs().map(|dirs| to.node.mount_dirs = dirs),
     },
     Setting {
         name: "artifact-dirs",
@@ -329,7 +329,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Directories of this machine whose files may be artifacts",
-        set: |to, given| given.paths().map(|dirs| to.node.artifacts.dirs = dirs),
+        set: |to, value| value.paths().map(|dirs| to.node.artifacts.dirs = dirs),
     },
     Setting {
         name: "artifact-hosts",
@@ -337,7 +337,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Hosts that artifacts may come from although they are this machine itself",
-        set: |to, given| given.registries().map(|hosts| to.node.artifacts.hosts = hosts),
+        set: |to, value| value.registries().map(|hosts| to.node.artifacts.hosts = hosts),
     },
     Setting {
         name: "artifact-mb-max",
@@ -345,7 +345,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "8192",
         help: "Maximum size of one artifact, in MiB",
-        set: |to, given| given.number().map(|mib| to.node.artifacts.bytes_max = u64::from(mib) << 20),
+        set: |to, value| value.number().map(|mib| to.node.artifacts.bytes_max = u64::from(mib) << 20),
     },
     Setting {
         name: "artifact-timeout",
@@ -353,7 +353,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "30m",
         help: "Timeout of one artifact's download",
-        set: |to, given| given.duration().map(|timeout| to.node.artifacts.timeout = timeout),
+        set: |to, value| value.duration().map(|timeout| to.node.artifacts.timeout = timeout),
     },
     Setting {
         name: "mock-driver",
@@ -361,7 +361,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |role| if role == Role::Dev { "true" } else { "false" },
         help: "Allow jobs to use the mock driver, whose tasks only simulate running",
-        set: |to, given| given.switch().map(|on| to.node.mock_driver = on),
+        set: |to, value| value.switch().map(|on| to.node.mock_driver = on),
     },
     Setting {
         name: "sim-nodes",
@@ -369,6 +369,6 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Dev],
         default: |_| "0",
         help: "Number of simulated nodes to add",
-        set: |to, given| given.number().map(|count| to.sim_nodes = count),
+        set: |to, value| value.number().map(|count| to.sim_nodes = count),
     },
 ];

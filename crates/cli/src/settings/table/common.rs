@@ -15,7 +15,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: ALL,
         default: |role| if role == Role::Dev { "" } else { "/var/lib/berth" },
         help: "Directory of state, logs and task directories; `berth dev` makes a temporary one by default",
-        set: |to, given| given.path().map(|dir| to.data_dir = Some(dir)),
+        set: |to, value| value.path().map(|dir| to.data_dir = Some(dir)),
     },
     Setting {
         name: "join",
@@ -23,9 +23,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: REMOTE,
         default: |_| "",
         help: "For a server: server-addr of servers whose cluster to join; without it the server founds a cluster. For an agent: the join token of `berth node token`",
-        set: |to, given| match to.role {
-            Role::Agent => given.join_code().map(|code| to.join_code = Some(code)),
-            _ => given.addresses().map(|join| to.join = join),
+        set: |to, value| match to.role {
+            Role::Agent => value.join_code().map(|code| to.join_code = Some(code)),
+            _ => value.addresses().map(|join| to.join = join),
         },
     },
     Setting {
@@ -34,7 +34,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: REMOTE,
         default: |_| "",
         help: "Directory of certificates and keys, as `berth server init` creates them; defaults to `tls` in data-dir if it exists",
-        set: |to, given| given.path().map(|dir| to.tls_dir = Some(dir)),
+        set: |to, value| value.path().map(|dir| to.tls_dir = Some(dir)),
     },
     Setting {
         name: "tls",
@@ -42,7 +42,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: REMOTE,
         default: |_| "",
         help: "Certificates from elsewhere, as in Nomad's `tls` block: `ca_file`, `cert_file`, `key_file`; for servers also `ca_key_file`, `http=false`, `verify_https_client=true`, `agent_certificate_ttl=24h`",
-        set: |to, given| given.tls().map(|tls| to.tls = tls),
+        set: |to, value| value.tls().map(|tls| to.tls = tls),
     },
     Setting {
         name: "log-level",
@@ -50,7 +50,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: ALL,
         default: |role| if role == Role::Dev { "warn" } else { "info" },
         help: "Level of the log on standard error: error, warn, info, debug or trace",
-        set: |to, given| given.level().map(|level| to.log_level = level),
+        set: |to, value| value.level().map(|level| to.log_level = level),
     },
     Setting {
         name: "log-format",
@@ -58,7 +58,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: ALL,
         default: |_| "text",
         help: "Format of the log: text, or json: one object a line with timestamp, level, target, message and fields",
-        set: |to, given| given.log_format().map(|format| to.log_format = format),
+        set: |to, value| value.log_format().map(|format| to.log_format = format),
     },
     Setting {
         name: "datacenter",
@@ -66,6 +66,6 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: ALL,
         default: |_| "dc1",
         help: "Datacenter of the node or server",
-        set: |to, given| given.text().map(|name| to.datacenter = name),
+        set: |to, value| value.text().map(|name| to.datacenter = name),
     },
 ];

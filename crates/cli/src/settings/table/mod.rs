@@ -1,4 +1,4 @@
-//! The table of settings: each stands here once, and its flag, its variable and its key in a file derive from its name.
+//! The table of settings: each has one row, and its flag, its variable and its key in a file derive from its name.
 
 mod agents;
 mod common;
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_knows_the_newest_entries_unless_it_is_told_otherwise() {
+    fn a_server_knows_the_newest_entries_by_default() {
         let setting = all().find(|setting| setting.name == "log-version").expect("a setting");
         let newest = LOG_VERSIONS.end().to_string();
         assert_eq!((setting.default)(Role::Server), newest);

@@ -44,7 +44,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "127.0.0.1:4646",
         help: "Address on which the HTTP API listens",
-        set: |to, given| given.listen_address(to.role).map(|address| to.http_addr = address),
+        set: |to, value| value.listen_address(to.role).map(|address| to.http_addr = address),
     },
     Setting {
         name: "agent-addr",
@@ -52,7 +52,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |role| if role == Role::Dev { "127.0.0.1:0" } else { "127.0.0.1:4647" },
         help: "Address on which the server listens for agents",
-        set: |to, given| given.listen_address(to.role).map(|address| to.agent_addr = address),
+        set: |to, value| value.listen_address(to.role).map(|address| to.agent_addr = address),
     },
     Setting {
         name: "server-addr",
@@ -60,7 +60,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "",
         help: "Address on which the server listens for other servers; defaults to port 4648 of agent-addr's host, or a free port if that is in use",
-        set: |to, given| given.listen_address(to.role).map(|address| to.server_addr = Some(address)),
+        set: |to, value| value.listen_address(to.role).map(|address| to.server_addr = Some(address)),
     },
     Setting {
         name: "server-advertise",
@@ -68,7 +68,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "",
         help: "Address at which other servers reach this one, if it is not server-addr",
-        set: |to, given| given.address().map(|address| to.server_advertise = Some(address)),
+        set: |to, value| value.address().map(|address| to.server_advertise = Some(address)),
     },
     Setting {
         name: "bootstrap-expect",
@@ -76,7 +76,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "1",
         help: "Number of servers that must be present to found a cluster together",
-        set: |to, given| given.number_up_to(BOOTSTRAP_EXPECT_MAX).map(|count| to.bootstrap_expect = count),
+        set: |to, value| value.number_up_to(BOOTSTRAP_EXPECT_MAX).map(|count| to.bootstrap_expect = count),
     },
     Setting {
         name: "acl",
@@ -84,7 +84,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "false",
         help: "Enforce ACLs: callers need a token; `berth acl bootstrap` creates the first one",
-        set: |to, given| given.switch().map(|on| to.acl = on),
+        set: |to, value| value.switch().map(|on| to.acl = on),
     },
     Setting {
         name: "root-key-rotation",
@@ -92,8 +92,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "30d",
         help: "Age at which the root key, which encrypts variables and signs workload identities, is rotated; at least 1m",
-        set: |to, given| {
-            given.duration_of_at_least(ROOT_KEY_ROTATION_MIN).map(|span| to.root_key_rotation = span)
+        set: |to, value| {
+            value.duration_of_at_least(ROOT_KEY_ROTATION_MIN).map(|span| to.root_key_rotation = span)
         },
     },
     Setting {
@@ -102,7 +102,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "",
         help: "URL, https://HOST, at which others fetch this cluster's public keys: the issuer of workload identities, for clouds and Vault",
-        set: |to, given| given.issuer().map(|issuer| to.oidc_issuer = Some(issuer)),
+        set: |to, value| value.issuer().map(|issuer| to.oidc_issuer = Some(issuer)),
     },
     Setting {
         name: "metrics-names",
@@ -110,7 +110,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "berth",
         help: "Names of metrics: `berth`, or `nomad` to export as well those that dashboards made for Nomad read",
-        set: |to, given| given.metrics_names().map(|names| to.metrics_names = names),
+        set: |to, value| value.metrics_names().map(|names| to.metrics_names = names),
     },
     Setting {
         name: "audit",
@@ -118,7 +118,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "",
         help: "Record who changed or read what, in a tamper-evident log; defaults to the value of `acl`",
-        set: |to, given| given.switch().map(|on| to.audit.on = Some(on)),
+        set: |to, value| value.switch().map(|on| to.audit.on = Some(on)),
     },
     Setting {
         name: "audit-dir",
@@ -126,7 +126,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "",
         help: "Directory of the audit log; defaults to `audit` in data-dir",
-        set: |to, given| given.path().map(|dir| to.audit.dir = Some(dir)),
+        set: |to, value| value.path().map(|dir| to.audit.dir = Some(dir)),
     },
     Setting {
         name: "audit-file-mb",
@@ -134,7 +134,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "64",
         help: "Size at which the audit log is rotated to a new file, in MiB",
-        set: |to, given| given.number_of(AUDIT_FILE_MB).map(|mib| to.audit.file_mb = mib),
+        set: |to, value| value.number_of(AUDIT_FILE_MB).map(|mib| to.audit.file_mb = mib),
     },
     Setting {
         name: "audit-files",
@@ -142,7 +142,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "16",
         help: "Number of files of the audit log to keep, the newest included; older ones are removed",
-        set: |to, given| given.number_of(AUDIT_FILES).map(|count| to.audit.files = count),
+        set: |to, value| value.number_of(AUDIT_FILES).map(|count| to.audit.files = count),
     },
     Setting {
         name: "audit-keep",
@@ -150,7 +150,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "0s",
         help: "Minimum age at which a file of the audit log is removed, even if there are more than audit-files; when its disk is full, requests that must be recorded are refused",
-        set: |to, given| given.duration().map(|span| to.audit.keep = span),
+        set: |to, value| value.duration().map(|span| to.audit.keep = span),
     },
     Setting {
         name: "audit-reads",
@@ -158,7 +158,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "guarded",
         help: "Reads to record besides changes: `guarded` for those that return secrets (logs, files, variables, events, tokens, and all that requires a management token), `all` for lists and statuses too",
-        set: |to, given| given.audit_reads().map(|all| to.audit.all_reads = all),
+        set: |to, value| value.audit_reads().map(|all| to.audit.all_reads = all),
     },
     Setting {
         name: "request-rate-address",
@@ -166,7 +166,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "1000",
         help: "Average number of requests a second from one address, with bursts of twice as many; 0 for no limit",
-        set: |to, given| given.number().map(|count| to.limits.rates.address = count),
+        set: |to, value| value.number().map(|count| to.limits.rates.address = count),
     },
     Setting {
         name: "request-rate-token",
@@ -174,7 +174,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "1000",
         help: "Average number of requests a second with one token, with bursts of twice as many; 0 for no limit",
-        set: |to, given| given.number().map(|count| to.limits.rates.token = count),
+        set: |to, value| value.number().map(|count| to.limits.rates.token = count),
     },
     Setting {
         name: "request-rate-loopback",
@@ -182,7 +182,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "0",
         help: "Average number of requests a second from all programs on this machine together, and with one token from there; it replaces request-rate-address and request-rate-token for them; 0 for no limit",
-        set: |to, given| given.number().map(|count| to.limits.rates.loopback = count),
+        set: |to, value| value.number().map(|count| to.limits.rates.loopback = count),
     },
     Setting {
         name: "http-connections-max",
@@ -190,7 +190,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "16384",
         help: "Maximum number of connections to the HTTP API; programs on this machine may hold half of them",
-        set: |to, given| given.number_of(CONNECTIONS).map(|count| to.set_http_connections(count)),
+        set: |to, value| value.number_of(CONNECTIONS).map(|count| to.set_http_connections(count)),
     },
     Setting {
         name: "http-connections-address",
@@ -198,8 +198,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "",
         help: "Maximum number of connections to the HTTP API from one address; defaults to a sixteenth of http-connections-max",
-        set: |to, given| {
-            given.number_of(CONNECTIONS).map(|count| to.limits.connections_share.per_address_max = count)
+        set: |to, value| {
+            value.number_of(CONNECTIONS).map(|count| to.limits.connections_share.per_address_max = count)
         },
     },
     Setting {
@@ -208,7 +208,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "12288",
         help: "Maximum number of blocking queries, streams and commands run in tasks at a time, at most three quarters of http-connections-max; programs on this machine may hold half of them",
-        set: |to, given| given.number_of(CONNECTIONS).map(|count| to.set_waits(count)),
+        set: |to, value| value.number_of(CONNECTIONS).map(|count| to.set_waits(count)),
     },
     Setting {
         name: "waits-address",
@@ -216,8 +216,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "",
         help: "Maximum number of these from one address; defaults to a sixteenth of waits-max",
-        set: |to, given| {
-            given.number_of(CONNECTIONS).map(|count| to.limits.waiting_share.per_address_max = count)
+        set: |to, value| {
+            value.number_of(CONNECTIONS).map(|count| to.limits.waiting_share.per_address_max = count)
         },
     },
     Setting {
@@ -226,7 +226,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "",
         help: "Maximum number of these with one token from other machines, or from the tasks of one allocation; defaults to a third of waits-max",
-        set: |to, given| given.number_of(CONNECTIONS).map(|count| to.limits.waiting_of_token_max = count),
+        set: |to, value| value.number_of(CONNECTIONS).map(|count| to.limits.waiting_of_token_max = count),
     },
     Setting {
         name: "commands-max",
@@ -234,7 +234,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "256",
         help: "Maximum number of commands in tasks (`alloc exec`) that run through this server at a time",
-        set: |to, given| given.number_of(CONNECTIONS).map(|count| to.limits.execs_max = count),
+        set: |to, value| value.number_of(CONNECTIONS).map(|count| to.limits.execs_max = count),
     },
     Setting {
         name: "body-mb",
@@ -242,7 +242,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "1",
         help: "Maximum size of a request's body, in MiB; requests that carry jobs have a limit of their own, job-body-mb",
-        set: |to, given| given.number_of(BODY_MB).map(|mb: usize| to.limits.body_bytes_max = mb << 20),
+        set: |to, value| value.number_of(BODY_MB).map(|mb: usize| to.limits.body_bytes_max = mb << 20),
     },
     Setting {
         name: "job-body-mb",
@@ -250,7 +250,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "4",
         help: "Maximum size of the body of a request that carries a job, in MiB",
-        set: |to, given| given.number_of(BODY_MB).map(|mb: usize| to.limits.job_body_bytes_max = mb << 20),
+        set: |to, value| value.number_of(BODY_MB).map(|mb: usize| to.limits.job_body_bytes_max = mb << 20),
     },
     Setting {
         name: "header-timeout",
@@ -258,8 +258,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "10s",
         help: "Timeout of reading a request's head, from the connection or the last answer on; it closes idle connections too",
-        set: |to, given| {
-            given.duration_of_at_least(TIMEOUT_MIN).map(|span| to.limits.header_timeout_ms = millis(span))
+        set: |to, value| {
+            value.duration_of_at_least(TIMEOUT_MIN).map(|span| to.limits.header_timeout_ms = millis(span))
         },
     },
     Setting {
@@ -268,8 +268,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "30s",
         help: "Timeout of reading a request's body",
-        set: |to, given| {
-            given.duration_of_at_least(TIMEOUT_MIN).map(|span| to.limits.body_timeout_ms = millis(span))
+        set: |to, value| {
+            value.duration_of_at_least(TIMEOUT_MIN).map(|span| to.limits.body_timeout_ms = millis(span))
         },
     },
     Setting {
@@ -278,7 +278,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "16384",
         help: "Maximum number of agents' connections, each of which can carry many nodes",
-        set: |to, given| given.number_of(CONNECTIONS).map(|count| to.set_agent_connections(count)),
+        set: |to, value| value.number_of(CONNECTIONS).map(|count| to.set_agent_connections(count)),
     },
     Setting {
         name: "agent-connections-address",
@@ -286,8 +286,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "",
         help: "Maximum number of agents' connections from one address, and so of agents behind one NAT; defaults to three quarters of agent-connections-max",
-        set: |to, given| {
-            given
+        set: |to, value| {
+            value
                 .number_of(CONNECTIONS)
                 .map(|count| to.agent_limits.connections_share = AddressLimit::equal(count))
         },
@@ -298,7 +298,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "2000",
         help: "Average number of connections and sessions that agents at one address open a second, with bursts of twice as many; 0 for no limit; programs on this machine have none",
-        set: |to, given| given.number().map(|count| to.agent_limits.begun_a_second = count),
+        set: |to, value| value.number().map(|count| to.agent_limits.begun_a_second = count),
     },
     Setting {
         name: "log-version",
@@ -306,7 +306,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "7",
         help: "Newest version of log entries to know, 3 to 7: with an older one than its own, older servers can take over",
-        set: |to, given| given.number_of(LOG_VERSIONS).map(|version| to.log_version = version),
+        set: |to, value| value.number_of(LOG_VERSIONS).map(|version| to.log_version = version),
     },
     Setting {
         name: "server-name",
@@ -314,7 +314,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "",
         help: "Name of the server; defaults to the host name",
-        set: |to, given| given.text().map(|name| to.server_name = name),
+        set: |to, value| value.text().map(|name| to.server_name = name),
     },
     Setting {
         name: "region",
@@ -322,7 +322,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "global",
         help: "Name of the region",
-        set: |to, given| given.text().map(|region| to.region = region),
+        set: |to, value| value.text().map(|region| to.region = region),
     },
     Setting {
         name: "planners",
@@ -330,7 +330,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "0",
         help: "Number of threads that plan placements; 0 for one less than there are processors",
-        set: |to, given| given.number_up_to(PLANNERS_MAX).map(|count| to.planners = count),
+        set: |to, value| value.number_up_to(PLANNERS_MAX).map(|count| to.planners = count),
     },
     Setting {
         name: "host-state",
@@ -338,7 +338,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "incremental",
         help: "Experimental: how planners keep up with the resources that nodes have free: incremental, cached or reread",
-        set: |to, given| given.host_state().map(|kind| to.host_state = kind),
+        set: |to, value| value.host_state().map(|kind| to.host_state = kind),
     },
     Setting {
         name: "host-state-refresh",
@@ -346,6 +346,6 @@ pub(super) const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "60s",
         help: "Experimental: how long planners use cached resources, with host-state cached",
-        set: |to, given| given.duration().map(|refresh| to.host_state_refresh = refresh),
+        set: |to, value| value.duration().map(|refresh| to.host_state_refresh = refresh),
     },
 ];

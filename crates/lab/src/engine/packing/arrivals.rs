@@ -1,4 +1,4 @@
-//! The arrivals: all pods of a list, then more of them drawn at random, shuffled.
+//! The pods that arrive: all of a list, then more of them drawn at random, shuffled.
 
 use berth_scheduler::devices::{DeviceDemand, DeviceHost, DeviceHostFree, FleetAsk};
 
@@ -31,7 +31,7 @@ impl Workload {
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         Self {
             hosts: nodes.into_iter().map(|node| host(node, &models)).collect(),
-            pods: pods.iter().map(|pod| wanted(pod, &models)).collect(),
+            pods: pods.iter().map(|pod| ask(pod, &models)).collect(),
         }
     }
 
@@ -53,7 +53,7 @@ fn host(node: &OpenbNode, models: &[&str]) -> DeviceHost {
 }
 
 /// A model that no node has is left out: a pod that wants no other fits nowhere.
-fn wanted(pod: &OpenbPod, models: &[&str]) -> FleetAsk {
+fn ask(pod: &OpenbPod, models: &[&str]) -> FleetAsk {
     let numbers = || {
         let mut numbers: Vec<usize> =
             pod.gpu_models.iter().filter_map(|model| models.binary_search(&model.as_str()).ok()).collect();
@@ -76,12 +76,12 @@ fn wanted(pod: &OpenbPod, models: &[&str]) -> FleetAsk {
 pub fn arrivals(workload: &Workload, seed: u64) -> Vec<FleetAsk> {
     let mut random = Random::new(seed);
     let mut arrivals = workload.pods.clone();
-    let mut asked: f64 = arrivals.iter().map(|wanted| wanted.take.amount()).sum();
+    let mut requested: f64 = arrivals.iter().map(|ask| ask.take.amount()).sum();
     let most = ASKED * workload.gpus();
     // A list in which no pod requests GPUs never reaches that.
-    while asked > 0.0 && asked < most {
+    while requested > 0.0 && requested < most {
         let drawn = &workload.pods[random.below(workload.pods.len() as u64) as usize];
-        asked += drawn.take.amount();
+        requested += drawn.take.amount();
         arrivals.push(drawn.clone());
     }
     for last in (1..arrivals.len()).rev() {
@@ -99,10 +99,10 @@ mod tests {
     fn all_pods_of_the_list_arrive_and_more_until_enough_is_asked_for() {
         let workload = Workload::new(&generate::nodes(1, 120).rows, &generate::pods(1, 300).rows);
         let arrivals = arrivals(&workload, 42);
-        let count = |list: &[FleetAsk], wanted| list.iter().filter(|other| *other == wanted).count();
+        let count = |list: &[FleetAsk], ask| list.iter().filter(|other| *other == ask).count();
         assert!(workload.pods.iter().all(|pod| count(&arrivals, pod) >= count(&workload.pods, pod)));
-        let asked: f64 = arrivals.iter().map(|wanted| wanted.take.amount()).sum();
-        assert!(asked >= 1.3 * workload.gpus() && asked < 1.3 * workload.gpus() + 8.0, "{asked}");
+        let requested: f64 = arrivals.iter().map(|ask| ask.take.amount()).sum();
+        assert!(requested >= 1.3 * workload.gpus() && requested < 1.3 * workload.gpus() + 8.0, "{requested}");
     }
 
     #[test]

@@ -1,10 +1,8 @@
-//! Best fit: the host with the least resources left, of cpu and GPUs alike. The published baseline of that name.
+//! Best fit: the host with the least resources left, cpu and GPUs weighing the same. The published baseline of that name.
 
 use berth_scheduler::devices::{DeviceHost, FleetAsk};
 
 use super::{Policy, least, ties::TieBreak, tightest};
-
-/// Best fit.
 pub(super) struct BestFit {
     cpu_most: f64,
     gpus_most: f64,
@@ -23,14 +21,14 @@ impl Policy for BestFit {
     fn choose(
         &mut self,
         hosts: &[DeviceHost],
-        wanted: &FleetAsk,
+        ask: &FleetAsk,
         ties: &mut TieBreak,
     ) -> Option<(usize, usize)> {
-        let at = least(hosts, wanted, ties, |_, host| {
+        let at = least(hosts, ask, ties, |_, host| {
             let gpus: f64 = host.remaining.milli.iter().map(|milli| f64::from(*milli) / 1000.0).sum();
             f64::from(host.remaining.cpu_mhz) / self.cpu_most + gpus / self.gpus_most
         })?;
-        Some((at, tightest(&hosts[at], wanted.take.milli_each)))
+        Some((at, tightest(&hosts[at], ask.take.milli_each)))
     }
 
     fn placed(&mut self, _: usize, _: &DeviceHost) {}

@@ -39,13 +39,13 @@ impl Policy for Fgd {
     fn choose(
         &mut self,
         hosts: &[DeviceHost],
-        wanted: &FleetAsk,
+        ask: &FleetAsk,
         ties: &mut TieBreak,
     ) -> Option<(usize, usize)> {
-        let scores = self.scores.entry(wanted.clone()).or_insert_with(|| vec![None; self.hosts]);
+        let scores = self.scores.entry(ask.clone()).or_insert_with(|| vec![None; self.hosts]);
         let typical = &self.typical;
-        let at = least(hosts, wanted, ties, |at, host| {
-            -scores[at].get_or_insert_with(|| score(typical, host, &wanted.take)).score
+        let at = least(hosts, ask, ties, |at, host| {
+            -scores[at].get_or_insert_with(|| score(typical, host, &ask.take)).score
         })?;
         Some((at, scores[at].map_or(0, |scored| scored.gpu)))
     }

@@ -1,4 +1,4 @@
-//! What the server does: the scheduler's own fleet, which learns from the arrivals so far.
+//! The server's own policy: the scheduler's fleet, which learns from the arrivals so far.
 
 use berth_scheduler::devices::{DeviceHost, Fleet, FleetAsk};
 
@@ -18,10 +18,10 @@ impl LeastStranded {
 }
 
 impl Policy for LeastStranded {
-    fn choose(&mut self, _: &[DeviceHost], wanted: &FleetAsk, ties: &mut TieBreak) -> Option<(usize, usize)> {
-        self.fleet.learn(wanted);
-        let at = self.fleet.prices(wanted).least(|equal| ties.replace(equal))?;
-        Some((at, self.fleet.best_device(&wanted.take, at)?))
+    fn choose(&mut self, _: &[DeviceHost], ask: &FleetAsk, ties: &mut TieBreak) -> Option<(usize, usize)> {
+        self.fleet.learn(ask);
+        let at = self.fleet.prices(ask).least(|equal| ties.replace(equal))?;
+        Some((at, self.fleet.best_device(&ask.take, at)?))
     }
 
     fn placed(&mut self, at: usize, left: &DeviceHost) {

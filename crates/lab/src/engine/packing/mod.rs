@@ -39,12 +39,8 @@ pub const POLICIES: &[PolicyEntry] = &[
 /// Decides where a pod goes.
 trait Policy {
     /// The best host for a pod, and which of its GPUs if it needs one alone; none when it fits nowhere.
-    fn choose(
-        &mut self,
-        hosts: &[DeviceHost],
-        wanted: &FleetAsk,
-        ties: &mut TieBreak,
-    ) -> Option<(usize, usize)>;
+    fn choose(&mut self, hosts: &[DeviceHost], ask: &FleetAsk, ties: &mut TieBreak)
+    -> Option<(usize, usize)>;
 
     /// The pod is on that host, of which this is left.
     fn placed(&mut self, at: usize, left: &DeviceHost);
@@ -76,16 +72,16 @@ pub fn play(
     let mut ties = TieBreak::new(random_ties);
     let mut hosts = workload.hosts.clone();
     let capacity = workload.gpus();
-    let (mut asked, mut allocated, mut at_100) = (0.0, 0.0, 0.0);
+    let (mut requested, mut allocated, mut at_100) = (0.0, 0.0, 0.0);
     let began = Instant::now();
-    for wanted in arrivals {
-        asked += wanted.take.amount();
-        if let Some((at, gpu)) = policy.choose(&hosts, wanted, &mut ties) {
-            hosts[at].remaining.take(&wanted.take, gpu);
+    for ask in arrivals {
+        requested += ask.take.amount();
+        if let Some((at, gpu)) = policy.choose(&hosts, ask, &mut ties) {
+            hosts[at].remaining.take(&ask.take, gpu);
             policy.placed(at, &hosts[at]);
-            allocated += wanted.take.amount();
+            allocated += ask.take.amount();
         }
-        if asked <= capacity {
+        if requested <= capacity {
             at_100 = allocated;
         }
     }
@@ -101,13 +97,13 @@ pub fn play(
 /// Of the hosts that fit, the one that costs least.
 fn least(
     hosts: &[DeviceHost],
-    wanted: &FleetAsk,
+    ask: &FleetAsk,
     ties: &mut TieBreak,
     mut cost: impl FnMut(usize, &DeviceHost) -> f64,
 ) -> Option<usize> {
     let (mut least, mut best, mut equal) = (f64::INFINITY, None, 0);
     for (at, host) in hosts.iter().enumerate() {
-        if !wanted.accepts(host.model) || !wanted.take.fits(&host.remaining) {
+        if !ask.accepts(host.model) || !ask.take.fits(&host.remaining) {
             continue;
         }
         let cost = cost(at, host);

@@ -1,5 +1,5 @@
-//! Which of equally good hosts is taken. It matters: published runs take the first by name, and with random ties some
-//! policies fall far behind.
+//! Which of equally good hosts is chosen. It matters: published runs choose the first by name, and with random ties some policies
+//! do far worse.
 
 use crate::random::Random;
 

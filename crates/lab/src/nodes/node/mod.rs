@@ -1,4 +1,4 @@
-//! One simulated node: the agent's life cycle and session, and its mock tasks under way.
+//! One simulated node: the agent's lifecycle and session, and its running mock tasks.
 
 mod outages;
 mod requests;
@@ -40,13 +40,13 @@ pub(super) struct SimNode {
     mocks: Vec<MockTask>,
     /// The next [`TimerEvent::Wake`] that counts.
     wake_ns: u64,
-    /// It sends nothing until then.
+    /// The node sends nothing before this time.
     silent_until_ns: u64,
     /// Nothing for most nodes.
     outages: Option<Box<NodeOutages>>,
 }
 
-/// That of a machine that has started so often.
+/// The session of a machine that has booted `boots` times.
 fn session(config: &NodesConfig, boots: u32) -> AgentSession {
     AgentSession::with(boots.into(), nanos(config.update_delay), config.batching)
 }

@@ -1,4 +1,4 @@
-//! Requests to a simulated node through the API: answered as an agent answers for mock tasks.
+//! Requests to a simulated node through the API, answered as an agent answers them for mock tasks.
 
 use berth_agent::{drivers::mock, lifecycle::Action};
 use berth_api::agent::{

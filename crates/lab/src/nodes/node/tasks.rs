@@ -1,4 +1,4 @@
-//! Carries out the actions of the life cycle on simulated tasks.
+//! Executes the lifecycle's actions on simulated tasks.
 
 use std::{path::Path, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! A node through time, without a clock: what it sends and when.
+//! One node without a clock: what it sends at which time.
 
 use std::sync::Arc;
 

@@ -12,38 +12,40 @@ const WHOLE: u64 = 1_000;
 
 /// All that holds something of one node.
 pub(super) fn check(node: &AuditedNode, allocs: &[&AuditedAlloc], findings: &mut Findings) {
-    let given = allocs.iter().filter_map(|alloc| Some((*alloc, alloc.allocated_resources.as_ref()?)));
-    let given: Vec<(&AuditedAlloc, &AllocatedResources)> = given.collect();
-    sums(node, &given, findings);
-    cores(node, &given, findings);
-    ports(node, &given, findings);
-    devices(node, &given, findings);
+    let allocated = allocs.iter().filter_map(|alloc| Some((*alloc, alloc.allocated_resources.as_ref()?)));
+    let allocated: Vec<(&AuditedAlloc, &AllocatedResources)> = allocated.collect();
+    sums(node, &allocated, findings);
+    cores(node, &allocated, findings);
+    ports(node, &allocated, findings);
+    devices(node, &allocated, findings);
 }
 
-fn sums(node: &AuditedNode, given: &[(&AuditedAlloc, &AllocatedResources)], findings: &mut Findings) {
+fn sums(node: &AuditedNode, allocated: &[(&AuditedAlloc, &AllocatedResources)], findings: &mut Findings) {
     let (all, reserved) = (&node.node_resources, &node.reserved_resources);
-    let sum = |of: fn(&AllocatedResources) -> u64| given.iter().map(|(_, given)| of(given)).sum::<u64>();
-    let taken = [
+    let sum = |of: fn(&AllocatedResources) -> u64| {
+        allocated.iter().map(|(_, allocated)| of(allocated)).sum::<u64>()
+    };
+    let totals = [
         ("MHz of cpu", sum(AllocatedResources::cpu_mhz), all.cpu.cpu_shares, reserved.cpu.cpu_shares),
         ("MiB of memory", sum(AllocatedResources::memory_mb), all.memory.mb, reserved.memory.mb),
         ("MiB of disk", sum(AllocatedResources::disk_mb), all.disk.mb, reserved.disk.mb),
     ];
-    for (what, taken, all, reserved) in taken {
+    for (what, total, all, reserved) in totals {
         let there = all.saturating_sub(reserved);
-        if taken > there {
+        if total > there {
             findings.add(format!(
-                "node {} has {there} {what} for allocations, and the {} on it were given {taken}",
+                "node {} has {there} {what} for allocations, and the {} on it were given {total}",
                 node.name,
-                given.len()
+                allocated.len()
             ));
         }
     }
 }
 
-fn cores(node: &AuditedNode, given: &[(&AuditedAlloc, &AllocatedResources)], findings: &mut Findings) {
+fn cores(node: &AuditedNode, allocated: &[(&AuditedAlloc, &AllocatedResources)], findings: &mut Findings) {
     let mut holders = BTreeMap::new();
-    for (alloc, given) in given {
-        let cores = given.tasks.values().flat_map(|task| task.cpu.reserved_cores.iter().flatten());
+    for (alloc, allocated) in allocated {
+        let cores = allocated.tasks.values().flat_map(|task| task.cpu.reserved_cores.iter().flatten());
         for core in cores {
             if let Some(other) = holders.insert(*core, &alloc.id) {
                 findings.add(format!(
@@ -55,10 +57,10 @@ fn cores(node: &AuditedNode, given: &[(&AuditedAlloc, &AllocatedResources)], fin
     }
 }
 
-fn ports(node: &AuditedNode, given: &[(&AuditedAlloc, &AllocatedResources)], findings: &mut Findings) {
+fn ports(node: &AuditedNode, allocated: &[(&AuditedAlloc, &AllocatedResources)], findings: &mut Findings) {
     let mut holders: BTreeMap<_, &AuditedAlloc> = BTreeMap::new();
-    for (alloc, given) in given {
-        for port in given.shared.ports.iter().flatten() {
+    for (alloc, allocated) in allocated {
+        for port in allocated.shared.ports.iter().flatten() {
             if let Some(other) = holders.insert((&port.host_ip, port.value), alloc) {
                 findings.add(format!(
                     "port {} (`{}`) of node {} is given to {} and {}",
@@ -69,14 +71,14 @@ fn ports(node: &AuditedNode, given: &[(&AuditedAlloc, &AllocatedResources)], fin
     }
 }
 
-fn devices(node: &AuditedNode, given: &[(&AuditedAlloc, &AllocatedResources)], findings: &mut Findings) {
+fn devices(node: &AuditedNode, allocated: &[(&AuditedAlloc, &AllocatedResources)], findings: &mut Findings) {
     let there = node.node_resources.devices.iter().flatten().flat_map(|device| {
         let of = (&*device.vendor, &*device.r#type, &*device.name);
         device.instances.iter().map(move |instance| (of, &*instance.id))
     });
     let mut left: BTreeMap<_, u64> = there.map(|instance| (instance, WHOLE)).collect();
-    for (alloc, given) in given {
-        let devices = given.tasks.values().flat_map(|task| task.devices.iter().flatten());
+    for (alloc, allocated) in allocated {
+        let devices = allocated.tasks.values().flat_map(|task| task.devices.iter().flatten());
         for device in devices {
             let of = (&*device.vendor, &*device.r#type, &*device.name);
             for id in &device.ids {

@@ -1,6 +1,6 @@
-//! An independent audit of placement: it reads what the public API shows, nodes, allocations and jobs, and works out by itself
-//! whether each allocation is where it may be and nothing is given twice. It shares no code with what places, and may be asked of
-//! any server that speaks Nomad's API.
+//! An independent audit of placement: from the nodes, allocations and jobs that the public API shows, it computes whether each
+//! allocation is where its job allows it and nothing is allocated twice. It shares no code with the scheduler, and can audit any server
+//! that speaks Nomad's API.
 
 mod api;
 mod capacity;
@@ -102,8 +102,8 @@ async fn read_jobs<'a>(
     allocs: &'a [AuditedAlloc],
     audit: &mut Audit,
 ) -> Result<BTreeMap<VersionKey<'a>, AuditedJob>, RunError> {
-    let wanted: BTreeSet<VersionKey<'_>> = allocs.iter().map(version_of).collect();
-    let named: BTreeSet<_> = wanted.iter().map(|(namespace, id, _)| (*namespace, *id)).collect();
+    let versions: BTreeSet<VersionKey<'_>> = allocs.iter().map(version_of).collect();
+    let named: BTreeSet<_> = versions.iter().map(|(namespace, id, _)| (*namespace, *id)).collect();
     if named.len() > JOBS_READ_MAX {
         audit.not_judged.insert(format!("the rules of {} more jobs", named.len() - JOBS_READ_MAX));
     }
@@ -113,7 +113,7 @@ async fn read_jobs<'a>(
         let Some(found) = read::<JobVersions>(connection, &path).await? else { continue };
         audit.looked_at[2] += 1;
         let retained = found.versions.into_iter().map(|job| ((namespace, id, job.version), job));
-        jobs.extend(retained.filter(|(version, _)| wanted.contains(version)));
+        jobs.extend(retained.filter(|(version, _)| versions.contains(version)));
     }
     Ok(jobs)
 }
@@ -153,18 +153,18 @@ async fn check_quotas(
     for quota in quotas {
         let of_quota: BTreeSet<&str> =
             namespaces.iter().filter(|one| one.quota == quota.name).map(|one| &*one.name).collect();
-        let held = allocs.iter().filter(|alloc| of_quota.contains(&*alloc.namespace) && alloc.is_wanted());
-        let held: Vec<_> = held.filter_map(|alloc| alloc.allocated_resources.as_ref()).collect();
+        let usages = allocs.iter().filter(|alloc| of_quota.contains(&*alloc.namespace) && alloc.is_wanted());
+        let usages: Vec<_> = usages.filter_map(|alloc| alloc.allocated_resources.as_ref()).collect();
         for limit in quota.limits.iter().flatten().filter_map(|limit| limit.region_limit.as_ref()) {
-            let sum = |of: fn(&AllocatedResources) -> u64| held.iter().map(|given| of(given)).sum::<u64>();
-            for (what, held, limit) in [
+            let sum = |of: fn(&AllocatedResources) -> u64| usages.iter().map(|usage| of(usage)).sum::<u64>();
+            for (what, used, limit) in [
                 ("MHz of cpu", sum(AllocatedResources::cpu_mhz), limit.cpu_mhz),
                 ("MiB of memory", sum(AllocatedResources::memory_mb), limit.memory_mb),
                 ("MiB of disk", sum(AllocatedResources::disk_mb), limit.disk_mb),
             ] {
                 let most = limit.filter(|limit| *limit != 0).map(|limit| u64::try_from(limit).unwrap_or(0));
-                if let Some(most) = most.filter(|most| held > *most) {
-                    findings.add(format!("quota {} allows {most} {what}, and {held} are held", quota.name));
+                if let Some(most) = most.filter(|most| used > *most) {
+                    findings.add(format!("quota {} allows {most} {what}, and {used} are held", quota.name));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Each allocation is where its job allows it.
+//! Checks that each allocation is on a node that its job allows.
 
 use std::collections::{BTreeMap, BTreeSet};
 

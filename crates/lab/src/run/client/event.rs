@@ -1,4 +1,5 @@
-//! What is read of allocations, evaluations and deployments, in the event stream and in lists: as little as can be, as there are many.
+//! What clients read of allocations, evaluations and deployments, in the event stream and in lists: as few fields as possible, since
+//! there are many.
 
 use std::fmt;
 

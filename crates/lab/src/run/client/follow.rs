@@ -1,4 +1,4 @@
-//! Follows the event stream. Whoever is too slow for it reads the state and goes on from there.
+//! Follows the event stream. When the client was too slow for it, it reads the state again and follows from its index.
 
 use berth_api::http::{Client, JsonLines, Target as Request};
 

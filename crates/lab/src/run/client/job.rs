@@ -1,4 +1,4 @@
-//! Jobs to submit: all alike but for their ids, and encoded but once.
+//! Jobs to submit: alike but for their ids, so that one is encoded once and its id replaced.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ const PREFIX: &str = "lab-";
 pub(in crate::run) struct JobIds(u32);
 
 impl JobIds {
-    /// Of a run that begins now.
+    /// The ids of a run that begins now.
     pub fn new() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(since.subsec_nanos() ^ (std::process::id() << 12))
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_tells_its_number_to_its_own_run_only() {
+    fn the_number_in_an_id_is_read_by_its_own_run_only() {
         let (ids, others) = (JobIds(7), JobIds(8));
         assert_eq!(ids.id(29_999), "lab-00000007-29999");
         assert_eq!(ids.number("lab-00000007-29999"), Some(29_999));

@@ -1,4 +1,4 @@
-//! What clients of a cluster do: submit jobs, and follow the event stream. Clocks are theirs.
+//! Clients of a cluster: they submit jobs, and follow the event stream. All times are taken by their clock.
 
 mod clock;
 mod event;

@@ -21,9 +21,9 @@ const TRY_AGAIN: Duration = Duration::from_millis(500);
 /// When a job was on its way; seconds since the first request.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(in crate::run) struct JobTimes {
-    /// Its request was begun.
+    /// When its request was sent, in seconds of the run.
     pub submitted_s: f64,
-    /// Its answer was there.
+    /// When its answer had arrived, in seconds of the run.
     pub acknowledged_s: f64,
 }
 
@@ -34,7 +34,7 @@ pub(in crate::run) struct SubmittedJobs {
     pub ids: JobIds,
     /// What there is to choose from.
     pub templates: Arc<[JobTemplate]>,
-    /// Which template each job follows.
+    /// The number of the template of each job.
     pub kinds: Arc<[usize]>,
     /// How many live at a time: for each one more the oldest is deleted. None for all.
     pub population: Option<u32>,
@@ -148,11 +148,11 @@ async fn register(
     body: Bytes,
     patience: Duration,
 ) -> Result<(), RunError> {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     loop {
         match connection.write(Method::PUT, "/v1/jobs", body.clone()).await {
             Ok(_) => return Ok(()),
-            Err(error) if begun.elapsed() >= patience => return Err(error),
+            Err(error) if started_at.elapsed() >= patience => return Err(error),
             Err(_) => sleep(TRY_AGAIN).await,
         }
         if let Ok(another) = Connection::open(target).await {

@@ -74,8 +74,8 @@ impl ChildProcess {
     /// Asks it to end, waits for that, and kills it when it takes too long.
     pub fn stop(mut self) {
         drop(self.lifeline.take());
-        let begun = Instant::now();
-        while begun.elapsed() < STOP_MAX && matches!(self.process.try_wait(), Ok(None)) {
+        let started_at = Instant::now();
+        while started_at.elapsed() < STOP_MAX && matches!(self.process.try_wait(), Ok(None)) {
             thread::sleep(POLL_EVERY);
         }
     }

@@ -1,4 +1,4 @@
-//! Tells whether a directory is on a disk or on a file system in memory.
+//! Finds out whether a directory is on a disk or on a file system in memory.
 
 use std::{io, path::Path};
 

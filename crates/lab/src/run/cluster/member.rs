@@ -8,7 +8,7 @@ use crate::run::RunError;
 /// One of the servers.
 #[derive(Debug, Clone)]
 pub(in crate::run) struct Member {
-    /// As its process is named.
+    /// The name of its process.
     pub name: String,
     pub(super) setup: ServerSetup,
     /// Where clients reach it.

@@ -1,4 +1,4 @@
-//! What an experiment runs on: a server and simulated nodes in processes of their own, or a server that is there already.
+//! The cluster of an experiment: a server and simulated nodes in processes of their own, or an existing server.
 
 mod child;
 mod in_memory;
@@ -35,7 +35,6 @@ const TARGET_READY_MAX: Duration = Duration::from_secs(5);
 /// The cluster that an experiment needs.
 #[derive(Debug, Clone)]
 pub(super) struct ClusterParams {
-    /// The nodes.
     pub nodes: NodesParams,
     /// Number of servers.
     pub servers: u32,

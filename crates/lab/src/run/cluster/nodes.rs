@@ -114,13 +114,13 @@ impl NodeHealth {
 /// are behind
 /// for a while.
 pub(super) async fn wait_until_ready(target: &Target, count: u32, at_most: Duration) -> Result<(), RunError> {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     loop {
         let ready = ready(target).await;
         if ready.as_ref().is_ok_and(|ready| *ready >= count) {
             return Ok(());
         }
-        if begun.elapsed() > at_most {
+        if started_at.elapsed() > at_most {
             let reason = format!("{} of {count} nodes with {DRIVER} are ready after {at_most:?}", ready?);
             return Err(RunError::Start { what: "the nodes".to_owned(), reason });
         }

@@ -15,9 +15,9 @@ use super::{
 };
 use crate::run::{RunError, http::Connection};
 
-/// Until all servers must vote.
+/// How long it may take until all servers vote.
 const VOTING_MAX: Duration = Duration::from_secs(60);
-/// Between two polls.
+/// The pause between two polls.
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// The servers of a cluster.
@@ -99,7 +99,7 @@ fn numbered(setup: &ServerSetup, number: u32, flags: &[&str]) -> ServerSetup {
 }
 
 async fn until_all_vote(target: &Target, count: u32) -> Result<(), RunError> {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     loop {
         let (found, _): (RaftConfiguration, _) =
             Connection::open(target).await?.get("/v1/operator/raft/configuration").await?;
@@ -107,7 +107,7 @@ async fn until_all_vote(target: &Target, count: u32) -> Result<(), RunError> {
         if voters == count as usize {
             return Ok(());
         }
-        if begun.elapsed() > VOTING_MAX {
+        if started_at.elapsed() > VOTING_MAX {
             let reason = format!("{voters} of {count} vote after {VOTING_MAX:?}");
             return Err(RunError::Start { what: "the servers".to_owned(), reason });
         }

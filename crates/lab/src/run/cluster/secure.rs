@@ -1,4 +1,4 @@
-//! A cluster as strangers may reach it: with an authority of its own, certificates for servers and agents, and a first token.
+//! A secured cluster: with a certificate authority of its own, certificates for servers and agents, and a first token.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,4 +1,4 @@
-//! A server that is there already, of this kind or any that speaks Nomad's API.
+//! An existing server: one of Berth, or any that speaks Nomad's API.
 
 use berth_api::http::{Address, Client};
 use berth_tls::ClientTls;

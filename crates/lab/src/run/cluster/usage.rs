@@ -1,4 +1,4 @@
-//! What a process has used, as the kernel reports it.
+//! Usage of a process, as the kernel reports it.
 
 use procfs::{ProcResult, process::Process};
 
@@ -15,7 +15,7 @@ pub(in crate::run) struct Usage {
     pub written_bytes: u64,
 }
 
-/// Of that process; none when it is gone.
+/// The usage of a process; none when it has ended.
 pub(in crate::run) fn usage(pid: u32) -> Option<Usage> {
     read(pid).ok()
 }

@@ -1,4 +1,4 @@
-//! What connecting has shown, and whether that may be.
+//! The metrics of `connect`, and whether they keep within their bounds.
 
 use std::collections::BTreeMap;
 
@@ -37,9 +37,9 @@ pub(super) struct ConnectFigures {
     pub is_secure: bool,
     /// The first connection of all agents.
     pub connect: RoundTimes,
-    /// Until a client saw all nodes ready.
+    /// Seconds until a client saw all nodes ready.
     pub ready_s: f64,
-    /// After all connections were cut.
+    /// The round after all connections were cut.
     pub reconnect: RoundTimes,
     /// How many of them took up a session of TLS.
     pub resumed: u64,
@@ -47,7 +47,7 @@ pub(super) struct ConnectFigures {
     pub restart: RoundTimes,
     /// The server's memory in the end.
     pub rss_bytes: Option<u64>,
-    /// Of `/metrics`, while all were connected.
+    /// Reads of `/metrics` while all were connected.
     pub scrapes: ScrapeTimes,
 }
 

@@ -18,7 +18,7 @@ use crate::nodes::{NodesConfig, SimulatedNodes};
 use figures::ConnectFigures;
 use round::ConnectRound;
 
-/// Its row in the list.
+/// The experiment's row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "connect",
     about: "Agents, each on its own connection, that all connect at once, and again after a cut and after a crash",
@@ -71,12 +71,12 @@ async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<RunOutcome, RunEr
     let is_secure = config.tls.is_some();
 
     run.progress.print(&format!("{agents} agents connect"));
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let simulated = SimulatedNodes::start(config).map_err(failed)?;
     let connect =
-        ConnectRound::begin(0, begun, cluster).until_all_are_open(&simulated, agents, cluster).await?;
+        ConnectRound::begin(0, started_at, cluster).until_all_are_open(&simulated, agents, cluster).await?;
     cluster.until_nodes_are_ready(agents).await?;
-    let ready_s = begun.elapsed().as_secs_f64();
+    let ready_s = started_at.elapsed().as_secs_f64();
     let scrapes = ScrapeTimes::take(&cluster.target, SCRAPED).await?;
 
     run.progress.print("all connections are cut");

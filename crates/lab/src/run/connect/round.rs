@@ -1,4 +1,4 @@
-//! One time that all agents open their sessions.
+//! One round: all agents open their sessions at once.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,16 @@ use crate::{
     },
 };
 
-/// Between two polls.
+/// The pause between two polls.
 const POLL_EVERY: Duration = Duration::from_millis(2);
-/// Until it is given up.
+/// How long a round may take.
 const OPEN_MAX: Duration = Duration::from_secs(180);
 
 /// A round that is under way.
 pub(super) struct ConnectRound {
     /// Sessions that were opened before.
     opened: u64,
-    begun: Instant,
+    started_at: Instant,
     server_cpu_s: f64,
     own_cpu_s: f64,
 }
@@ -27,18 +27,18 @@ pub(super) struct ConnectRound {
 /// What a round took.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RoundTimes {
-    /// Until all sessions were open.
+    /// Seconds until all sessions were open.
     pub seconds: f64,
     /// The server's processor time.
     pub server_cpu_s: f64,
-    /// That of all agents.
+    /// The processor time of all agents.
     pub agents_cpu_s: f64,
 }
 
 impl ConnectRound {
     /// From then on, with so many sessions that were opened before.
-    pub fn begin(opened: u64, begun: Instant, cluster: &Cluster) -> Self {
-        Self { opened, begun, server_cpu_s: server_cpu_s(cluster), own_cpu_s: cpu_s(std::process::id()) }
+    pub fn begin(opened: u64, started_at: Instant, cluster: &Cluster) -> Self {
+        Self { opened, started_at, server_cpu_s: server_cpu_s(cluster), own_cpu_s: cpu_s(std::process::id()) }
     }
 
     /// Waits until each agent has opened its session once more, and all are open.
@@ -53,7 +53,7 @@ impl ConnectRound {
             || shared_connections.are_open() < agents
         {
             cluster.check()?;
-            if self.begun.elapsed() > OPEN_MAX {
+            if self.started_at.elapsed() > OPEN_MAX {
                 let open = shared_connections.are_open();
                 let message = format!("{open} of {agents} agents have a session after {OPEN_MAX:?}");
                 return Err(RunError::Incomplete(message));
@@ -61,7 +61,7 @@ impl ConnectRound {
             tokio::time::sleep(POLL_EVERY).await;
         }
         Ok(RoundTimes {
-            seconds: self.begun.elapsed().as_secs_f64(),
+            seconds: self.started_at.elapsed().as_secs_f64(),
             server_cpu_s: server_cpu_s(cluster) - self.server_cpu_s,
             agents_cpu_s: cpu_s(std::process::id()) - self.own_cpu_s,
         })

@@ -1,4 +1,4 @@
-//! The run: nodes are filled, servers die, and it is measured until everything is known again.
+//! The run: nodes are filled, servers are killed, and it is measured until all state is known again.
 
 use std::{
     path::PathBuf,
@@ -142,13 +142,13 @@ async fn until_read(
     kind: u32,
     is_so: impl Fn(&AllocCounts) -> bool,
 ) -> Result<AllocCounts, RunError> {
-    let (mut connection, begun) = (Connection::open(&cluster.target).await?, Instant::now());
+    let (mut connection, started_at) = (Connection::open(&cluster.target).await?, Instant::now());
     loop {
         let sums = sums(&mut connection, JobIds::of(kind)).await?;
         if is_so(&sums) {
             return Ok(sums);
         }
-        if begun.elapsed() > STALLED_AFTER {
+        if started_at.elapsed() > STALLED_AFTER {
             return Err(RunError::Incomplete(format!("clients read {sums:?} after {STALLED_AFTER:?}")));
         }
         cluster.check()?;

@@ -1,4 +1,4 @@
-//! What a failover has shown, and whether that may be.
+//! The metrics of `failover`, and whether they keep within their bounds.
 
 use std::collections::BTreeMap;
 
@@ -81,9 +81,9 @@ impl ServersUsage {
 /// The most memory that servers ever had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ServersMemory {
-    /// Of the largest one.
+    /// The memory of the largest one, in bytes.
     pub most_bytes: u64,
-    /// Of all of them, each at its largest.
+    /// The sum of their largest sizes, in bytes.
     pub together_bytes: u64,
 }
 
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn only_agents_of_dead_servers_may_connect_anew() {
+    fn only_agents_of_dead_servers_may_connect_again() {
         assert!(figures(FailureMode::Warm, 0.0).outcome(Vec::new(), true).failures.is_empty());
         let moved = FailoverFigures { opened: 11, ..figures(FailureMode::Warm, 0.0) };
         let expected = "agents have opened 11 sessions, and dead servers had 10";

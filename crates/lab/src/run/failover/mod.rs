@@ -22,7 +22,7 @@ use super::{
 pub(super) use load::{ACTIVE, active, node_resources};
 pub(super) use state::{AllocCounts, sums};
 
-/// Its row in the list.
+/// The experiment's row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "failover",
     about: "Kill the leader of three servers, or all three, and wait until all agents are known again (Mesos 2017)",

@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// Between two polls.
+/// The pause between two polls.
 const POLL_EVERY: Duration = Duration::from_millis(5);
 /// Until everything must be known again.
 const COMPLETE_MAX: Duration = Duration::from_secs(300);

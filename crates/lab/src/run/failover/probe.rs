@@ -1,4 +1,4 @@
-//! Writes that go on: one small job after the other is registered through a server that lives, from the failure on, and must run.
+//! Writes that go on: from the failure on, small jobs are registered one after the other through a server that lives, and must run.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::run::{
     restart::is_recovering,
 };
 
-/// Between two probes.
+/// The pause between two probes.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Between two requests to a server that does not answer, and between two polls of whether a probe runs.
 const RETRY_EVERY: Duration = Duration::from_millis(5);
@@ -75,7 +75,7 @@ impl ProbeClient {
         *self.first.borrow()
     }
 
-    /// No more of them.
+    /// Ends the probes, and returns what they measured.
     pub async fn stop(self) -> PlacementProbes {
         let _ = self.stop.send(true);
         self.work.await.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))
@@ -145,8 +145,8 @@ impl Prober {
     }
 
     async fn until_running(&mut self, id: &str) -> bool {
-        let (path, begun) = (format!("/v1/job/{id}/allocations"), Instant::now());
-        while begun.elapsed() < RUNNING_MAX {
+        let (path, started_at) = (format!("/v1/job/{id}/allocations"), Instant::now());
+        while started_at.elapsed() < RUNNING_MAX {
             match self.request(Method::GET, &path, Bytes::new()).await {
                 Ok(reply) => {
                     let allocs: Vec<ProbeAlloc> = serde_json::from_slice(&reply.body).unwrap_or_default();

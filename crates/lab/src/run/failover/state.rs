@@ -1,4 +1,4 @@
-//! What clients read of the jobs: sums over all of them, and which allocations of each run.
+//! The jobs as clients read them: sums over all of them, and which allocations of each run.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The client: fills the cluster, requests instances, and follows what becomes of them.
+//! The client: fills the cluster, requests instances, and follows the outcome of each request.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! From what was seen to the metrics.
+//! Computes the metrics from what the client and the server reported.
 
 use super::{
     decisions::PlacementRequest,

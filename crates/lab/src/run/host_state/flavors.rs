@@ -1,4 +1,4 @@
-//! What Nova's study placed, and on what: nodes that may be overcommitted, and six sizes of instance.
+//! The nodes and instances of the Nova study: nodes that may be overcommitted, and six sizes of instance.
 
 use serde_json::Value;
 

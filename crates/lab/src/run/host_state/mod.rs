@@ -15,7 +15,7 @@ mod warm_up;
 use super::{Experiment, Param, ParamKind, Run, RunError, RunOutcome, cluster::on_cluster, params::same};
 use scenario::Scenario;
 
-/// Its row in the list.
+/// The experiment's row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "host-state",
     about: "Planners that reread, cache or follow what nodes hold (a study of OpenStack Nova, 2016)",

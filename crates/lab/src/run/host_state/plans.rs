@@ -1,4 +1,4 @@
-//! What the server reports of its planners: which plan was made when, and what was refused of it.
+//! The server's traces of its planners: which plan was made when, and what of it was refused.
 
 use std::collections::HashMap;
 
@@ -82,11 +82,11 @@ fn overlap(mut spans: Vec<(u64, u64)>) -> (usize, usize) {
     let mut open: Vec<(u64, usize)> = Vec::new();
     let mut overlaps = vec![false; spans.len()];
     let mut at_once_max = 0;
-    for (at, (begun, ended)) in spans.into_iter().enumerate() {
-        open.retain(|(until, _)| *until > begun);
+    for (at, (start, end)) in spans.into_iter().enumerate() {
+        open.retain(|(until, _)| *until > start);
         overlaps[at] = !open.is_empty();
         open.iter().for_each(|(_, other)| overlaps[*other] = true);
-        open.push((ended, at));
+        open.push((end, at));
         at_once_max = at_once_max.max(open.len());
     }
     (overlaps.into_iter().filter(|overlaps| *overlaps).count(), at_once_max)

@@ -67,7 +67,7 @@ struct PreloadAlloc {
 }
 
 async fn wait_until_running(connection: &mut Connection, id: &str, count: u32) -> Result<(), RunError> {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let path = format!("/v1/job/{id}/allocations");
     loop {
         let (allocs, _): (Vec<PreloadAlloc>, _) = connection.get(&path).await?;
@@ -75,7 +75,7 @@ async fn wait_until_running(connection: &mut Connection, id: &str, count: u32) -
         if running == count as usize {
             return Ok(());
         }
-        if begun.elapsed() > RUNNING_MAX {
+        if started_at.elapsed() > RUNNING_MAX {
             let message = format!("{running} of {count} allocations of {id} run after {RUNNING_MAX:?}");
             return Err(RunError::Incomplete(message));
         }

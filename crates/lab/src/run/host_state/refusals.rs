@@ -1,4 +1,4 @@
-//! Which refusals were wrong: whether what was refused fits into what the cluster has left.
+//! Which refusals were wrong: whether the refused instance fits into what the cluster has left.
 
 use std::collections::HashMap;
 

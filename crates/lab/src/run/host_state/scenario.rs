@@ -118,10 +118,10 @@ mod tests {
     use super::*;
     use crate::run::{Scale, host_state::EXPERIMENT};
 
-    fn scenario(given: &[(&str, &str)]) -> Result<Scenario, ParamError> {
-        let given: BTreeMap<String, String> =
-            given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Scenario::of(&Params::new(EXPERIMENT.params, Scale::Full, &given)?)
+    fn scenario(values: &[(&str, &str)]) -> Result<Scenario, ParamError> {
+        let values: BTreeMap<String, String> =
+            values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Scenario::of(&Params::new(EXPERIMENT.params, Scale::Full, &values)?)
     }
 
     #[test]
@@ -134,15 +134,15 @@ mod tests {
 
     #[test]
     fn twelve_thousand_small_ones_fit_on_three_hundred_nodes() {
-        let given = [("preload", "false"), ("nodes", "300"), ("requests", "12000"), ("flavors", "small")];
-        assert_eq!(scenario(&given).unwrap().optimum(), 12_000);
-        let six = scenario(&given[..3]).unwrap_err().to_string();
+        let values = [("preload", "false"), ("nodes", "300"), ("requests", "12000"), ("flavors", "small")];
+        assert_eq!(scenario(&values).unwrap().optimum(), 12_000);
+        let six = scenario(&values[..3]).unwrap_err().to_string();
         assert_eq!(six, "--requests 12000: on 300 nodes 2122 are sure to fit");
     }
 
     #[test]
     fn what_has_no_known_optimum_is_refused() {
-        let message = |given: &[(&str, &str)]| scenario(given).unwrap_err().to_string();
+        let message = |values: &[(&str, &str)]| scenario(values).unwrap_err().to_string();
         assert!(message(&[("nodes", "48")]).starts_with("--nodes 48: 50 requests need"));
         assert!(message(&[("placement", "spread")]).starts_with("--placement spread: an optimum"));
         assert!(message(&[("churn", "true")]).starts_with("--churn true: not together"));

@@ -1,4 +1,4 @@
-//! Brings what every planner knows up to date before the first request: only from then on may a cache be out of date.
+//! Brings every planner's view of the cluster up to date before the first request: only from then on may a cache be stale.
 
 use std::time::{Duration, Instant};
 
@@ -48,13 +48,13 @@ async fn close_and_open_a_node(connection: &mut Connection) -> Result<(), RunErr
 }
 
 async fn wait_until_answered(target: &Target, plans: usize) -> Result<(), RunError> {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     loop {
         let made = plans::read(target).await?.iter().filter(|plan| plan.job_id == JOB).count();
         if made >= plans {
             return Ok(());
         }
-        if begun.elapsed() > ANSWERED_MAX {
+        if started_at.elapsed() > ANSWERED_MAX {
             let message =
                 format!("{made} of {plans} evaluations of {JOB} are answered after {ANSWERED_MAX:?}");
             return Err(RunError::Incomplete(message));

@@ -29,7 +29,7 @@ pub(super) struct AttackedServer {
 }
 
 impl AttackedServer {
-    /// Of a cluster that was started here.
+    /// The server of a cluster that was started here.
     pub fn new(
         cluster: &Cluster,
         strength_percent: u32,

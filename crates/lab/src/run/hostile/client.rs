@@ -1,4 +1,4 @@
-//! The client that behaves well: it reads and writes a little, all the time, and notes how long it waits.
+//! The well-behaved client: it reads and writes a little all the time, and notes how long it waits.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -16,7 +16,7 @@ use tokio::{
 use super::attacked_server::AttackedServer;
 use crate::run::{RunError, Target, http::Connection};
 
-/// Between two requests.
+/// The pause between two requests.
 const EVERY: Duration = Duration::from_millis(10);
 /// After so long it stops waiting for an answer, and counts a failure.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -32,7 +32,7 @@ const WRITE_EVERY: u64 = 5;
 /// What it has seen.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ClientReport {
-    /// Of each answer, in milliseconds.
+    /// How long the client waited for each answer, in milliseconds.
     pub waited_ms: Vec<f64>,
     /// Requests without an answer, or with one that is no success; the first of them for people.
     pub failed: u64,
@@ -108,14 +108,14 @@ async fn work(target: Target, report: Arc<Mutex<ClientReport>>) {
     let mut connection = None;
     for number in 0_u64.. {
         ticks.tick().await;
-        let begun = Instant::now();
-        report.lock().unwrap_or_else(PoisonError::into_inner).open_since = Some(begun);
+        let started_at = Instant::now();
+        report.lock().unwrap_or_else(PoisonError::into_inner).open_since = Some(started_at);
         let outcome = timeout(ANSWER_MAX, request_once(&target, &mut connection, number)).await;
         let result = outcome.unwrap_or_else(|_| Err(format!("no answer for {ANSWER_MAX:?}")));
         if result.is_err() {
             connection = None;
         }
-        report.lock().unwrap_or_else(PoisonError::into_inner).answered(begun.elapsed(), result);
+        report.lock().unwrap_or_else(PoisonError::into_inner).answered(started_at.elapsed(), result);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an attack has shown, and whether that may be.
+//! The metrics of one attack, and whether they keep within their bounds.
 
 use std::{collections::BTreeMap, fmt};
 

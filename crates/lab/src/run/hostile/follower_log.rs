@@ -9,7 +9,7 @@ const NAMED_MAX: usize = 5;
 /// A change that was written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WrittenChange {
-    /// At which index it is.
+    /// The index of the change.
     pub index: u64,
     /// When its request was begun.
     pub at: Instant,
@@ -129,23 +129,26 @@ mod tests {
     use super::*;
 
     struct World {
-        begun: Instant,
+        started_at: Instant,
         written: Vec<WrittenChange>,
     }
 
     impl World {
         /// Changes at these indexes, all begun at once.
         fn new(indexes: &[u64]) -> Self {
-            let begun = Instant::now();
+            let started_at = Instant::now();
             Self {
-                begun,
-                written: indexes.iter().map(|index| WrittenChange { index: *index, at: begun }).collect(),
+                started_at,
+                written: indexes
+                    .iter()
+                    .map(|index| WrittenChange { index: *index, at: started_at })
+                    .collect(),
             }
         }
 
         /// Told so many milliseconds later.
         fn delivered(&self, index: u64, ms: u64) -> FollowStep {
-            FollowStep::Delivered { index, at: self.begun + Duration::from_millis(ms) }
+            FollowStep::Delivered { index, at: self.started_at + Duration::from_millis(ms) }
         }
 
         fn wrong(&self, from: u64, steps: &[FollowStep]) -> Option<String> {
@@ -154,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_told_of_all_misses_nothing() {
+    fn a_follower_that_received_every_change_misses_nothing() {
         let world = World::new(&[3, 5, 9]);
         let all = [3, 5, 9].map(|index| world.delivered(index, 1));
         assert_eq!(world.wrong(0, &all), None);
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_none_where_the_index_to_resume_from_is_told_and_the_state_holds_the_rest() {
+    fn a_resume_index_and_the_state_make_up_for_a_gap() {
         let world = World::new(&[3, 5, 7, 9]);
         let resumed = |from, state| FollowStep::Resumed { from, state };
         let delivered = |index| world.delivered(index, 1);
@@ -187,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_knows_what_it_was_told_and_what_is_no_longer_kept() {
+    fn a_follower_knows_its_events_and_those_no_longer_retained() {
         let world = World::new(&[3, 5]);
         let knows = |steps: &[FollowStep], index| {
             FollowerLog { steps: steps.to_vec(), ..FollowerLog::default() }.knows(index)

@@ -12,7 +12,7 @@ use crate::run::{
     cluster::{Cluster, usage},
 };
 
-/// Between two polls.
+/// The pause between two polls.
 const POLL_EVERY: Duration = Duration::from_millis(50);
 /// More than when it was idle that counts as given back: what allocators keep.
 pub(super) const RETAINED_BYTES_MAX: u64 = 64 << 20;
@@ -21,7 +21,7 @@ pub(super) const RETAINED_BYTES_MAX: u64 = 64 << 20;
 #[derive(Debug)]
 pub(super) struct MemorySeries {
     pid: u32,
-    begun: Instant,
+    started_at: Instant,
     idle_bytes: u64,
     max_bytes: u64,
     last_bytes: u64,
@@ -33,14 +33,21 @@ impl MemorySeries {
     /// The server is idle now.
     pub fn begin(pid: u32) -> Self {
         let idle_bytes = resident(pid);
-        let begun = Instant::now();
-        Self { pid, begun, idle_bytes, max_bytes: idle_bytes, last_bytes: idle_bytes, points: Vec::new() }
+        let started_at = Instant::now();
+        Self {
+            pid,
+            started_at,
+            idle_bytes,
+            max_bytes: idle_bytes,
+            last_bytes: idle_bytes,
+            points: Vec::new(),
+        }
     }
 
     /// Watches for so long.
     pub async fn watch(&mut self, cluster: &mut Cluster, lasts: Duration) -> Result<(), RunError> {
-        let begun = Instant::now();
-        while begun.elapsed() < lasts {
+        let started_at = Instant::now();
+        while started_at.elapsed() < lasts {
             self.sample(cluster)?;
             sleep(POLL_EVERY).await;
         }
@@ -68,11 +75,11 @@ impl MemorySeries {
         cluster: &mut Cluster,
         at_most: Duration,
     ) -> Result<Option<f64>, RunError> {
-        let begun = Instant::now();
-        while begun.elapsed() < at_most {
+        let started_at = Instant::now();
+        while started_at.elapsed() < at_most {
             self.sample(cluster)?;
             if self.left_bytes() <= RETAINED_BYTES_MAX {
-                return Ok(Some(begun.elapsed().as_secs_f64()));
+                return Ok(Some(started_at.elapsed().as_secs_f64()));
             }
             sleep(POLL_EVERY).await;
         }
@@ -94,7 +101,7 @@ impl MemorySeries {
         self.last_bytes = resident(self.pid);
         self.max_bytes = self.max_bytes.max(self.last_bytes);
         let above = self.last_bytes as f64 - self.idle_bytes as f64;
-        self.points.push((self.begun.elapsed().as_secs_f64(), above.max(0.0) / f64::from(1 << 20)));
+        self.points.push((self.started_at.elapsed().as_secs_f64(), above.max(0.0) / f64::from(1 << 20)));
         Ok(())
     }
 }

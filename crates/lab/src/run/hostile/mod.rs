@@ -1,5 +1,5 @@
-//! `hostile`: readers and peers that mean harm, one kind after the other, each at a server of its own. What the server
-//! holds for them must stay bounded and be given back, and a client that behaves well must hardly notice.
+//! `hostile`: hostile readers and peers, one kind after the other, each at a server of its own. What the server holds for
+//! them must stay bounded and be given back, and a well-behaved client must hardly notice.
 
 mod attacked_server;
 mod attacks;
@@ -24,7 +24,7 @@ use client::WatchedClient;
 use figures::AttackFigures;
 use memory::MemorySeries;
 
-/// Its row in the list.
+/// The experiment's row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hostile",
     about: "Hostile readers and peers, and what they do to memory and to a client that behaves well",

@@ -1,4 +1,4 @@
-//! The machine that containers run on: its OCI runtime, an image, an agent, and what its processes hold.
+//! The machine that containers run on: its OCI runtime, an image, an agent, and the memory of the agent's processes.
 
 use std::{
     fs::{self, File},

@@ -1,5 +1,5 @@
-//! `launch`: containers with limits and overlay roots, launched and ended through a whole system of server, agent and
-//! keepers, and by the OCI runtime alone on the same machine in the same run; and what the agent takes for them.
+//! `launch`: containers with limits and overlay roots are launched and ended through a whole system of server, agent and keepers,
+//! and by the OCI runtime alone, on the same machine in the same run; and what the agent and its keepers use for them.
 
 mod host;
 mod runtime_only;
@@ -22,7 +22,7 @@ use super::{
 use crate::record::percentile;
 use host::{AgentProcess, LaunchHost};
 
-/// Its row in the list.
+/// The experiment's row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "launch",
     about: "Launch and end containers through an agent, and by the OCI runtime alone; needs root, crun or runc, and busybox",
@@ -247,10 +247,10 @@ impl LaunchRun<'_> {
         let (began, before) = (Instant::now(), self.agent_cpu_s()?);
         let mut times_ms = Vec::new();
         for _ in 0..SAMPLES {
-            let begun = Instant::now();
+            let started_at = Instant::now();
             let path = format!("/v1/client/stats/allocations?node_id={node}");
             api.get::<Value>(&path).await?;
-            times_ms.push(begun.elapsed().as_secs_f64() * 1e3);
+            times_ms.push(started_at.elapsed().as_secs_f64() * 1e3);
             sleep(SAMPLE_EVERY).await;
         }
         let spent = self.agent_cpu_s()? - before;

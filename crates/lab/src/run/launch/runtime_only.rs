@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use super::host::LaunchHost;
 use crate::run::RunError;
 
-/// Of what a runtime complains, bytes.
+/// How much of a runtime's error output is kept, in bytes.
 const COMPLAINT_BYTES_MAX: usize = 400;
 
 /// How long it took, s.
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_done_and_the_first_failure_is_told() {
+    fn all_are_done_and_the_first_failure_is_returned() {
         let done = AtomicU32::new(0);
         let work = |number: u32| {
             done.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The run: nodes are filled; some fall silent, the leader is killed, a part vanishes and comes back; and meanwhile a client watches
+//! The run: nodes are filled; some fall silent, the leader is killed, a part of them vanishes and comes back; meanwhile a client follows
 //! the events that report their status.
 
 use std::{
@@ -78,11 +78,11 @@ pub(super) async fn drive(
     let watcher = StatusWatcher::start(&target).await?;
     let mut watched = WatchedNodes { run, size, groups, target, watcher, silent_periods: Vec::new() };
     let load = WriteLoad::start(&watched.target, run.params.count_u32("changes"));
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let silent = watched.silence(cluster).await?;
     let silent_in_election = watched.silence_in_election(cluster, leader).await?;
-    watched.watch(cluster, begun).await?;
-    let (watched_s, writes) = (begun.elapsed().as_secs_f64(), load.writes());
+    watched.watch(cluster, started_at).await?;
+    let (watched_s, writes) = (started_at.elapsed().as_secs_f64(), load.writes());
     let returned = watched.vanish(cluster).await?;
     drop(load);
     let wrong = watched.look_at_all(cluster).await?;
@@ -125,7 +125,7 @@ async fn until_running(
     kind: u32,
     expected: u32,
 ) -> Result<(), RunError> {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     loop {
         let read = match Connection::open(target).await {
             Ok(mut connection) => sums(&mut connection, JobIds::of(kind)).await,
@@ -136,7 +136,7 @@ async fn until_running(
         {
             return Ok(());
         }
-        if begun.elapsed() > RUNNING_MAX {
+        if started_at.elapsed() > RUNNING_MAX {
             let reason = format!("clients read {:?} after {RUNNING_MAX:?}, and {expected} are to run", read?);
             return Err(RunError::Incomplete(reason));
         }
@@ -147,7 +147,7 @@ async fn until_running(
 
 /// The position of the server that leads, as the first live one reports.
 async fn leader(cluster: &mut Cluster) -> Result<usize, RunError> {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     loop {
         for member in cluster.members() {
             let Ok(mut connection) = Connection::open(&member.target).await else { continue };
@@ -156,7 +156,7 @@ async fn leader(cluster: &mut Cluster) -> Result<usize, RunError> {
                 return Ok(leader);
             }
         }
-        if begun.elapsed() > SERVER_MAX {
+        if started_at.elapsed() > SERVER_MAX {
             return Err(RunError::Incomplete(format!("no server leads after {SERVER_MAX:?}")));
         }
         cluster.check()?;
@@ -208,12 +208,12 @@ impl WatchedNodes<'_> {
     }
 
     /// Watches on, for as long as the run is to since `begun`.
-    async fn watch(&self, cluster: &mut Cluster, begun: Instant) -> Result<(), RunError> {
+    async fn watch(&self, cluster: &mut Cluster, started_at: Instant) -> Result<(), RunError> {
         let lasts = Duration::from_secs(self.run.params.count("watch-seconds"));
-        if begun.elapsed() < lasts {
+        if started_at.elapsed() < lasts {
             self.run.progress.print(&format!("watching the others until {lasts:?} have passed"));
         }
-        while begun.elapsed() < lasts {
+        while started_at.elapsed() < lasts {
             cluster.check()?;
             sleep(READ_AGAIN).await;
         }
@@ -297,7 +297,7 @@ impl WatchedNodes<'_> {
 
     /// Waits until a server that was started again answers as the others do.
     async fn until_there(&self, cluster: &mut Cluster, member: usize) -> Result<(), RunError> {
-        let (target, begun) = (cluster.members()[member].target.clone(), Instant::now());
+        let (target, started_at) = (cluster.members()[member].target.clone(), Instant::now());
         loop {
             if let Ok(mut connection) = Connection::open(&target).await
                 && connection
@@ -307,7 +307,7 @@ impl WatchedNodes<'_> {
             {
                 return Ok(());
             }
-            if begun.elapsed() > SERVER_MAX {
+            if started_at.elapsed() > SERVER_MAX {
                 return Err(RunError::Incomplete(format!("a server does not answer after {SERVER_MAX:?}")));
             }
             cluster.check()?;
@@ -318,7 +318,7 @@ impl WatchedNodes<'_> {
     /// What all servers report in the end, where it is wrong, for people.
     async fn look_at_all(&self, cluster: &mut Cluster) -> Result<Vec<String>, RunError> {
         let size = &self.size;
-        let gone: BTreeSet<u32> = size.silent().chain(size.silent_in_election()).collect();
+        let silent: BTreeSet<u32> = size.silent().chain(size.silent_in_election()).collect();
         let mut wrong = Vec::new();
         let targets: Vec<Target> = cluster.members().iter().map(|member| member.target.clone()).collect();
         for (number, target) in (1..).zip(&targets) {
@@ -326,19 +326,19 @@ impl WatchedNodes<'_> {
             let report = listed.iter().filter_map(|node| node.report(Instant::now()));
             let down: BTreeSet<u32> =
                 report.filter(|report| !report.is_ready).map(|report| report.node).collect();
-            if down != gone || listed.len() != size.nodes as usize {
-                let others: Vec<_> = down.symmetric_difference(&gone).take(5).collect();
+            if down != silent || listed.len() != size.nodes as usize {
+                let others: Vec<_> = down.symmetric_difference(&silent).take(5).collect();
                 wrong.push(format!(
                     "server {number} lists {} nodes, {} of them as down, and {} are silent; nodes {others:?} are not as they should be",
                     listed.len(),
                     down.len(),
-                    gone.len()
+                    silent.len()
                 ));
             }
         }
         let expected = u64::from(size.active()) + size.vanishing().len() as u64;
-        let begun = Instant::now();
-        while self.groups.running() != expected && begun.elapsed() < AGREED_MAX {
+        let started_at = Instant::now();
+        while self.groups.running() != expected && started_at.elapsed() < AGREED_MAX {
             cluster.check()?;
             sleep(READ_AGAIN).await;
         }

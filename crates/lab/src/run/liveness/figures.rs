@@ -1,4 +1,4 @@
-//! What the silence of nodes has shown, and whether that may be.
+//! The metrics of `liveness`, and whether they keep within their bounds.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ pub(super) struct LivenessFigures {
     pub falsely_down: Vec<u32>,
     /// For how long changes went on beside.
     pub watched_s: f64,
-    /// Of these, how many were done, and were not.
+    /// How many writes were done, and how many were not.
     pub writes: (u64, u64),
     pub returned: ReturnFigures,
     /// What should not have been, for people.
@@ -97,8 +97,8 @@ impl LivenessFigures {
             failures: self.failures(timed),
             ..RunOutcome::default()
         };
-        let lines = (1..).zip(&self.returned.memory).map(|(number, taken): (u32, _)| {
-            PlotLine::measured(format!("server {number}"), taken.points.clone())
+        let lines = (1..).zip(&self.returned.memory).map(|(number, server): (u32, _)| {
+            PlotLine::measured(format!("server {number}"), server.points.clone())
         });
         outcome.series.plots.push(Plot {
             title: "Memory while nodes vanish and come back".to_owned(),
@@ -113,7 +113,7 @@ impl LivenessFigures {
     fn metrics(&self) -> BTreeMap<&'static str, f64> {
         let Self { returned, writes: (done, refused), .. } = self;
         let ratios = returned.memory.iter().map(ServerMemory::ratio);
-        let most_bytes = returned.memory.iter().map(|taken| taken.most_bytes).max();
+        let most_bytes = returned.memory.iter().map(|server| server.most_bytes).max();
         let found = [
             ("detected_s_max", last(&self.silent)),
             ("detected_in_election_s_max", last(&self.silent_in_election)),
@@ -156,15 +156,16 @@ impl LivenessFigures {
         }
         failures.extend(self.late().into_iter().filter(|_| timed));
         let spare_bytes = if timed { 0 } else { SPARE_BYTES };
-        let large = returned.memory.iter().filter(|taken| {
-            taken.most_bytes.saturating_sub(spare_bytes) as f64 > taken.before_bytes as f64 * MEMORY_RATIO_MAX
+        let large = returned.memory.iter().filter(|server| {
+            server.most_bytes.saturating_sub(spare_bytes) as f64
+                > server.before_bytes as f64 * MEMORY_RATIO_MAX
         });
-        failures.extend(large.map(|taken| {
+        failures.extend(large.map(|server| {
             format!(
                 "a server took {} MiB when nodes vanished and came back, {:.1} times the {} MiB before",
-                taken.most_bytes >> 20,
-                taken.ratio(),
-                taken.before_bytes >> 20
+                server.most_bytes >> 20,
+                server.ratio(),
+                server.before_bytes >> 20
             )
         }));
         failures.extend(self.wrong.iter().cloned());
@@ -201,7 +202,7 @@ fn last(after: &[Option<f64>]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn taken(before_mib: u64, most_mib: u64) -> ServerMemory {
+    fn server(before_mib: u64, most_mib: u64) -> ServerMemory {
         ServerMemory { before_bytes: before_mib << 20, most_bytes: most_mib << 20, points: Vec::new() }
     }
 
@@ -217,7 +218,7 @@ mod tests {
                 ready_s: 8.0,
                 placing_s: 9.0,
                 leader_changes: 0,
-                memory: vec![taken(400, 500), taken(300, 590)],
+                memory: vec![server(400, 500), server(300, 590)],
             },
             ..LivenessFigures::default()
         }
@@ -260,7 +261,7 @@ mod tests {
         slow.silent[0] = Some(31.0);
         slow.silent_in_election = vec![Some(61.0)];
         slow.returned.placing_s = 60.5;
-        slow.returned.memory[1] = taken(300, 620);
+        slow.returned.memory[1] = server(300, 620);
         let expected = [
             "a silent node was reported down after 31.0 s, more than 30 s",
             "a node that fell silent before another leader was elected was reported down after 61.0 s, more than 60 s",
@@ -269,7 +270,7 @@ mod tests {
         ];
         assert_eq!(slow.failures(true), expected);
         assert_eq!(slow.failures(false), [""; 0]);
-        slow.returned.memory[1] = taken(300, 700);
+        slow.returned.memory[1] = server(300, 700);
         assert_eq!(slow.failures(false).len(), 1, "so much is too much at any scale");
     }
 }

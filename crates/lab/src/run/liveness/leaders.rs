@@ -1,4 +1,4 @@
-//! Polls a live server for who leads.
+//! Polls a live server for the leader.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -11,7 +11,7 @@ use tokio::{task::JoinHandle, time::sleep};
 
 use crate::run::{Target, http::Connection};
 
-/// Between two polls.
+/// The pause between two polls.
 const RETRY_EVERY: Duration = Duration::from_millis(100);
 
 /// Polls until this is dropped.

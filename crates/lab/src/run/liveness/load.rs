@@ -1,5 +1,4 @@
-//! What goes on meanwhile: jobs that are registered, run for a moment and are purged; and the job that runs on all nodes that come
-//! back.
+//! The load meanwhile: jobs that are registered, run briefly and are purged, and a job that runs on all nodes that come back.
 
 use std::{
     sync::{

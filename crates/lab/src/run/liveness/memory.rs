@@ -9,7 +9,7 @@ use tokio::{task::JoinHandle, time::sleep};
 
 use crate::run::cluster::{Cluster, usage};
 
-/// Between two polls.
+/// The pause between two polls.
 const POLL_EVERY: Duration = Duration::from_millis(100);
 
 /// Samples until this is dropped.
@@ -21,9 +21,9 @@ pub(super) struct MemorySampler {
 /// What a server has.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ServerMemory {
-    /// At the first sample.
+    /// The memory at the first sample.
     pub before_bytes: u64,
-    /// At the largest sample.
+    /// The memory at the largest sample.
     pub most_bytes: u64,
     /// Seconds since the first sample, and MB.
     pub points: Vec<(f64, f64)>,
@@ -54,10 +54,10 @@ impl Drop for MemorySampler {
 }
 
 async fn sample(pids: Vec<u32>, samples: Arc<Mutex<Vec<ServerMemory>>>) {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     loop {
         for (index, pid) in pids.iter().enumerate() {
-            let (bytes, now_s) = (resident(*pid), begun.elapsed().as_secs_f64());
+            let (bytes, now_s) = (resident(*pid), started_at.elapsed().as_secs_f64());
             let mut all = samples.lock().unwrap_or_else(PoisonError::into_inner);
             let one = &mut all[index];
             one.most_bytes = one.most_bytes.max(bytes);

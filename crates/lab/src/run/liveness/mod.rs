@@ -1,5 +1,5 @@
-//! `liveness`: nodes under load fall silent for good and must soon be reported down, once while another leader is elected, and none
-//! of the others ever; then a part of all nodes vanishes, and comes back all at once. Published by nobody: by the formula of
+//! `liveness`: nodes under load fall silent for good and must soon be reported down, also while another leader is elected, and no other
+//! node ever may be; then a part of all nodes vanishes, and comes back all at once. There is no published counterpart: by the formula of
 //! Nomad's heartbeats a dead node of 40,000 is found after 810 to 1,610 s.
 
 mod drive;
@@ -16,7 +16,7 @@ use super::{
     params::same,
 };
 
-/// Its row in the list.
+/// The experiment's row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "liveness",
     about: "Nodes fall silent, another leader is elected, and a tenth of all nodes vanishes and comes back at once",

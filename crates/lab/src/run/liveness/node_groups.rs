@@ -36,7 +36,7 @@ pub(super) struct LivenessSize {
 pub(super) type NodeNumbers = Range<u32>;
 
 impl LivenessSize {
-    /// From the run's parameters.
+    /// The groups by the run's parameters.
     pub fn of(run: &Run<'_>) -> Self {
         let nodes = run.params.count_u32("nodes");
         Self {
@@ -118,17 +118,17 @@ impl NodeGroups {
         Ok(Self { silent, silent_in_election, vanishing, well, runtime: Some(runtime) })
     }
 
-    /// Of those that fall silent first.
+    /// The connections of the nodes that fall silent first.
     pub fn silent(&self) -> &SharedConnections {
         self.silent.shared_connections()
     }
 
-    /// Of those that fall silent just before an election.
+    /// The connections of the nodes that fall silent just before an election.
     pub fn silent_in_election(&self) -> &SharedConnections {
         self.silent_in_election.shared_connections()
     }
 
-    /// Of those that vanish and come back.
+    /// The connections of the nodes that vanish and come back.
     pub fn vanishing(&self) -> &SharedConnections {
         self.vanishing.shared_connections()
     }

@@ -1,4 +1,4 @@
-//! The status of nodes as the event stream of a server reports it: which node was down or ready when.
+//! The status of nodes in a server's event stream: which node was reported down or ready when.
 
 use std::{
     collections::HashMap,
@@ -17,7 +17,7 @@ use crate::run::{RunError, Target, http::Connection};
 const NAME: &str = "sim-";
 /// Before a stream is opened to replace one that broke.
 const FOLLOW_AGAIN: Duration = Duration::from_millis(50);
-/// Until the first is open.
+/// How long opening the first stream may take.
 const OPEN_MAX: Duration = Duration::from_secs(10);
 
 /// The status of a node as an event reported it.
@@ -228,9 +228,9 @@ mod tests {
     }
 
     /// Told so many seconds after `begun`, of the node of that number, whether it is ready.
-    fn reports(begun: Instant, report: &[(u64, u32, bool)]) -> StatusReports {
+    fn reports(started_at: Instant, report: &[(u64, u32, bool)]) -> StatusReports {
         let report = report.iter().map(|(s, node, is_ready)| StatusReport {
-            at: begun + seconds(*s),
+            at: started_at + seconds(*s),
             node: *node,
             is_ready: *is_ready,
         });
@@ -239,27 +239,33 @@ mod tests {
 
     #[test]
     fn the_first_report_after_a_node_fell_silent_counts() {
-        let begun = Instant::now();
-        let reports =
-            reports(begun, &[(1, 7, false), (2, 7, true), (20, 7, false), (25, 7, false), (22, 8, false)]);
-        let since = begun + seconds(5);
+        let started_at = Instant::now();
+        let reports = reports(
+            started_at,
+            &[(1, 7, false), (2, 7, true), (20, 7, false), (25, 7, false), (22, 8, false)],
+        );
+        let since = started_at + seconds(5);
         assert_eq!(reports.down_after(7..10, since), [Some(15.0), Some(17.0), None]);
     }
 
     #[test]
-    fn nodes_are_ready_by_what_was_told_last() {
-        let begun = Instant::now();
-        let reports = reports(begun, &[(1, 7, false), (2, 8, false), (3, 7, true)]);
+    fn nodes_are_ready_by_the_last_report() {
+        let started_at = Instant::now();
+        let reports = reports(started_at, &[(1, 7, false), (2, 8, false), (3, 7, true)]);
         assert!(reports.are_ready(7..8) && !reports.are_ready(7..9) && !reports.are_ready(9..10));
     }
 
     #[test]
     fn whoever_is_down_without_an_excuse_is_so_falsely() {
-        let begun = Instant::now();
-        let silent = SilentPeriod { nodes: 0..3, since: begun + seconds(10), until: None };
-        let away = SilentPeriod { nodes: 3..5, since: begun + seconds(40), until: Some(begun + seconds(70)) };
+        let started_at = Instant::now();
+        let silent = SilentPeriod { nodes: 0..3, since: started_at + seconds(10), until: None };
+        let away = SilentPeriod {
+            nodes: 3..5,
+            since: started_at + seconds(40),
+            until: Some(started_at + seconds(70)),
+        };
         let silent_periods = [silent, away];
-        let falsely = |report: &[(u64, u32, bool)]| reports(begun, report).falsely_down(&silent_periods);
+        let falsely = |report: &[(u64, u32, bool)]| reports(started_at, report).falsely_down(&silent_periods);
         assert_eq!(falsely(&[(25, 0, false), (80, 2, false), (60, 3, false), (75, 3, true)]), [0_u32; 0]);
         assert_eq!(falsely(&[(9, 0, false), (39, 4, false), (30, 9, false), (31, 9, false)]), [0, 4, 9]);
         assert_eq!(falsely(&[(71, 3, false)]), [3], "it is back");

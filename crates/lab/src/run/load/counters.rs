@@ -1,4 +1,4 @@
-//! The few counts that only a server of ours can report.
+//! The few counts that only a server of Berth can report.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ mod tests {
                          berth_log_commands_total{kind=\"end_allocs\"} 1\n";
 
     #[test]
-    fn what_was_added_is_read_where_a_server_tells_it() {
+    fn counts_are_read_where_a_server_exports_them() {
         let added = Counters::of(AFTER).unwrap().since(&Counters::of(BEFORE).unwrap());
         assert_eq!((added.value("berth_log_bytes_total"), added.value("berth_other_total")), (20.0, 0.0));
         let kinds: Vec<_> = added.records_by_kind().collect();

@@ -1,4 +1,4 @@
-//! The client at work: submits, follows, and takes samples, until all allocations are where they should be.
+//! The client at work: submits jobs, follows them, and takes samples until all allocations have reached the awaited state.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::run::{
 const SAMPLE_EVERY: Duration = Duration::from_millis(50);
 /// After so long without an allocation that gets into the awaited state the run has failed.
 const STALLED_AFTER: Duration = Duration::from_secs(60);
-/// Of more allocations it is not checked whether each is where it may be: it takes as long as the rest.
+/// With more allocations their placement is not audited: that would take as long as the rest of the run.
 const AUDITED_ALLOCS_MAX: usize = 50_000;
 
 /// Puts the load on a cluster that is ready, and measures.

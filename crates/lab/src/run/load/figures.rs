@@ -1,4 +1,4 @@
-//! From what was seen to the metrics.
+//! Computes the metrics of a load from what the client saw.
 
 use std::time::Duration;
 
@@ -129,9 +129,9 @@ fn client_side(outcome: &mut RunOutcome, allocs: &[AllocTimes], jobs: &[JobTimes
     );
 }
 
-fn percentiles(outcome: &mut RunOutcome, mut values: Vec<f64>, wanted: &[(&'static str, f64)]) {
+fn percentiles(outcome: &mut RunOutcome, mut values: Vec<f64>, metrics_of: &[(&'static str, f64)]) {
     values.sort_by(f64::total_cmp);
-    let found = wanted.iter().filter_map(|(name, part)| Some((*name, percentile(&values, *part)?)));
+    let found = metrics_of.iter().filter_map(|(name, part)| Some((*name, percentile(&values, *part)?)));
     outcome.metrics.extend(found);
 }
 
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_uses_is_told_for_each_allocation() {
+    fn usage_of_a_server_is_given_per_allocation() {
         let (ledger, jobs) = twenty();
         let before = Usage { cpu_s: 1.0, rss_bytes: 1_000, rss_max_bytes: 1_500, written_bytes: 0 };
         let used = ServerUsage { before, after: Usage { cpu_s: 3.0, rss_max_bytes: 5_000, ..before } };

@@ -23,7 +23,6 @@ pub(super) use ledger::AwaitedState;
 /// A load, and the cluster that it needs.
 #[derive(Debug, Clone)]
 pub(super) struct LoadParams {
-    /// The nodes.
     pub nodes: NodesParams,
     /// How many servers there are.
     pub servers: u32,

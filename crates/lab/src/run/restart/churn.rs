@@ -1,4 +1,4 @@
-//! Writes that never cease: jobs are registered, updated, stopped, purged and registered again.
+//! Writes without a pause: jobs are registered, updated, stopped, purged and registered again.
 
 use std::time::{Duration, Instant};
 
@@ -147,11 +147,11 @@ impl ChangeClient {
 
     /// Writes every job again of which nobody knows what it is.
     async fn confirm(&mut self) -> Result<(), RunError> {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         loop {
             let unsure = |number: &u32| !self.ledger.lock().job_states.is_confirmed(&self.id(*number));
             let Some(at) = self.jobs.iter().position(unsure) else { return Ok(()) };
-            if begun.elapsed() > CONFIRM_MAX {
+            if started_at.elapsed() > CONFIRM_MAX {
                 let message =
                     format!("job {} could not be written for {CONFIRM_MAX:?}", self.id(self.jobs[at]));
                 return Err(RunError::Incomplete(message));

@@ -137,14 +137,14 @@ impl RestartDriver<'_> {
     }
 
     async fn until_running(&mut self, count: usize) -> Result<(), RunError> {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         loop {
             self.cluster.check()?;
             let running = self.ledger.lock().tasks.count(&self.stable.prefix());
             if running >= count {
                 return Ok(());
             }
-            if begun.elapsed() > RUNNING_MAX {
+            if started_at.elapsed() > RUNNING_MAX {
                 let message = format!("nodes run {running} of {count} jobs after {RUNNING_MAX:?}");
                 return Err(RunError::Incomplete(message));
             }

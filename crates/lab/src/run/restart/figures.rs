@@ -1,4 +1,4 @@
-//! From what the restarts have shown to the metrics.
+//! Computes the metrics from what the restarts showed.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the client has written, and therefore which answers are right.
+//! The state of each job after the client's writes, and therefore which answers are right.
 
 use std::collections::BTreeMap;
 

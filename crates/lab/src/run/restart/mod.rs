@@ -1,5 +1,5 @@
 //! `restart`: a server is killed again and again while clients write and some agents are away. It must come back soon, with
-//! all that was acknowledged, and no task may end of it.
+//! all acknowledged writes, and no task may end because of it.
 
 mod churn;
 mod cycle;
@@ -22,7 +22,7 @@ use super::{
     params::same,
 };
 
-/// Its row in the list.
+/// The experiment's row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "restart",
     about: "Kill a server again and again while clients write, and see what it has lost",

@@ -1,4 +1,4 @@
-//! What is left when all writes have ceased: everything must be as its job desires, on the nodes and in the server's
+//! The state after all writes have ceased: everything must be as its job desires, on the nodes and in the server's
 //! lists.
 
 use std::{
@@ -15,7 +15,7 @@ use crate::run::{RunError, Target, http::Connection};
 /// Until everything must be as it should.
 const SETTLED_MAX: Duration = Duration::from_secs(60);
 const POLL_EVERY: Duration = Duration::from_millis(500);
-/// Of each kind that are listed, for people.
+/// How many wrong findings of each kind are listed for people.
 const WRONG_SAMPLES_MAX: usize = 5;
 
 /// What is not as it should be.
@@ -46,10 +46,10 @@ struct EvalRow {
 
 /// Waits until nothing is stuck, for as long as that may take, and reports what is.
 pub(super) async fn settle(target: &Target, ledger: &SharedLedger) -> Result<Unsettled, RunError> {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     loop {
         let stuck = check_once(target, ledger).await?;
-        if stuck.allocs.is_empty() && stuck.evals == 0 || begun.elapsed() > SETTLED_MAX {
+        if stuck.allocs.is_empty() && stuck.evals == 0 || started_at.elapsed() > SETTLED_MAX {
             return Ok(stuck);
         }
         sleep(POLL_EVERY).await;

@@ -1,4 +1,4 @@
-//! What runs, as the nodes report it.
+//! The running tasks, by the journal of their nodes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! What the end of a token has shown, and whether that may be.
+//! The metrics of `revoke`, and whether they keep within their bounds.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -37,8 +37,8 @@ pub(super) struct RevokeFigures {
     pub streams: u32,
     pub reads: u32,
     /// When the request was sent that deleted the token.
-    pub begun: Instant,
-    /// Until that was answered.
+    pub started_at: Instant,
+    /// Seconds until the deletion was answered.
     pub answered_s: f64,
     pub ended: Vec<EndedRequest>,
     /// What was open with another token has ended, too.
@@ -104,7 +104,7 @@ impl RevokeFigures {
     fn times_s(&self, kind: OpenRequest) -> Vec<f64> {
         let of_way = self.ended.iter().filter(|ended| ended.kind == kind);
         let mut times_s: Vec<f64> =
-            of_way.map(|ended| ended.at.saturating_duration_since(self.begun).as_secs_f64()).collect();
+            of_way.map(|ended| ended.at.saturating_duration_since(self.started_at).as_secs_f64()).collect();
         times_s.sort_unstable_by(f64::total_cmp);
         times_s
     }
@@ -126,9 +126,9 @@ mod tests {
 
     #[test]
     fn whatever_outlives_its_token_fails_the_run() {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let ended =
-            |kind, ms| EndedRequest { kind, at: begun + Duration::from_millis(ms), was_answered: false };
+            |kind, ms| EndedRequest { kind, at: started_at + Duration::from_millis(ms), was_answered: false };
         let all = vec![
             ended(OpenRequest::Stream, 30),
             ended(OpenRequest::Stream, 50),
@@ -138,7 +138,7 @@ mod tests {
         let figures = RevokeFigures {
             streams: 2,
             reads: 1,
-            begun,
+            started_at,
             answered_s: 0.02,
             ended: all,
             others_ended: false,

@@ -19,7 +19,7 @@ use figures::RevokeFigures;
 use open_requests::{EndedRequest, OpenRequest, OpenRequests};
 use token::ReaderToken;
 
-/// Its row in the list.
+/// The experiment's row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "revoke",
     about: "A token is deleted while streams and waiting reads are open with it; connected nodes are revoked",
@@ -74,16 +74,16 @@ async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<RunOutcome, RunEr
 
     run.progress.print("the token is deleted");
     let mut connection = Connection::open(operator).await?;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     token.delete(&mut connection).await?;
-    let answered_s = begun.elapsed().as_secs_f64();
+    let answered_s = started_at.elapsed().as_secs_f64();
     let mut ended = Vec::new();
     // Those never informed are counted by the difference.
     let _ = timeout(ENDED_MAX, collect(&mut requests.clients, &mut ended)).await;
     let others_ended = other_requests.clients.try_join_next().is_some();
     let cut_off = nodes::cut_off(run, cluster, run.params.count_u32("nodes")).await?;
     cluster.check()?;
-    let figures = RevokeFigures { streams, reads, begun, answered_s, ended, others_ended, cut_off };
+    let figures = RevokeFigures { streams, reads, started_at, answered_s, ended, others_ended, cut_off };
     Ok(figures.outcome(run.options.scale != Scale::Small))
 }
 

@@ -1,4 +1,4 @@
-//! Nodes that are revoked, one after the other, while their agents are connected.
+//! Revokes nodes, one after the other, while their agents are connected.
 
 use std::time::{Duration, Instant};
 
@@ -49,14 +49,14 @@ pub(super) async fn cut_off(run: &Run<'_>, cluster: &Cluster, nodes: u32) -> Res
     let mut cut_off = RevokedNodes::default();
     for id in ids {
         let open = simulated.shared_connections().are_open();
-        let begun = Instant::now();
+        let started_at = Instant::now();
         connection.write(Method::PUT, &format!("/v1/node/{id}/revoke"), Bytes::new()).await?;
         cut_off.nodes += 1;
-        while simulated.shared_connections().are_open() >= open && begun.elapsed() < CUT_MAX {
+        while simulated.shared_connections().are_open() >= open && started_at.elapsed() < CUT_MAX {
             tokio::time::sleep(POLL_EVERY).await;
         }
         if simulated.shared_connections().are_open() < open {
-            cut_off.times_s.push(begun.elapsed().as_secs_f64());
+            cut_off.times_s.push(started_at.elapsed().as_secs_f64());
         }
     }
     cut_off.times_s.sort_unstable_by(f64::total_cmp);

@@ -20,7 +20,7 @@ const STREAM: &str = "/v1/event/stream?topic=Job&namespace=default&recent=false"
 const LIST: &str = "/v1/jobs";
 /// Connections that are being opened at a time.
 const OPENING_MAX: usize = 64;
-/// Until one must be open.
+/// How long opening one may take.
 const OPEN_MAX: Duration = Duration::from_secs(60);
 
 /// What a client waits for.

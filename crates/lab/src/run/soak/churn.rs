@@ -1,4 +1,4 @@
-//! What changes: requests of every kind, one after the other on a few connections, at a steady rate.
+//! The changes: requests of every kind, one after the other on a few connections, at a steady rate.
 
 use std::{
     convert::Infallible,
@@ -38,9 +38,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone)]
 pub(super) struct SoakLoad {
     pub target: Target,
-    /// Of services that stay.
+    /// Ids of services that stay.
     pub staying: JobIds,
-    /// Of whatever else there is.
+    /// Ids of all other jobs.
     pub passing: JobIds,
     pub services: u64,
     /// The node that is drained and comes back.

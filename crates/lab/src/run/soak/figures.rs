@@ -1,4 +1,4 @@
-//! Whether anything has grown from the first round to the last.
+//! The metrics of `soak`, and whether anything has grown from the first round to the last.
 
 use std::fmt;
 
@@ -52,7 +52,7 @@ const LATENCY_SLACK_MS: f64 = 1.0;
 pub(super) struct SoakRound {
     /// Seconds since the first began.
     pub ended_s: f64,
-    /// After its garbage collection.
+    /// What the server held after the round's garbage collection.
     pub footprint: ServerFootprint,
     pub latencies: RoundLatencies,
 }
@@ -73,11 +73,11 @@ impl fmt::Display for SoakRound {
 /// What a soak has shown.
 #[derive(Debug)]
 pub(super) struct SoakFigures {
-    /// Before it began.
+    /// What the server held before the first round.
     pub idle: ServerFootprint,
-    /// At least one.
+    /// The rounds, at least one.
     pub rounds: Vec<SoakRound>,
-    /// After everything was deleted.
+    /// What the server held after everything was deleted.
     pub left: ServerFootprint,
 }
 

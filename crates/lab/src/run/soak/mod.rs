@@ -1,6 +1,6 @@
-//! `soak`: everything that changes a cluster, for long, round by round. Each round ends with a garbage collection, and what the
-//! server holds then may not grow from round to round: memory, files, its data on disk, and what its clients wait. Published
-//! by nobody; operators find such growth after weeks.
+//! `soak`: everything that changes a cluster, for hours, in rounds. Each round ends with a garbage collection, and from round to round
+//! nothing may grow: the server's memory, open files and data on disk, and the latency of its clients. There is no published
+//! counterpart; operators find such growth after weeks.
 
 mod churn;
 mod figures;
@@ -14,7 +14,7 @@ use super::{
     params::same,
 };
 
-/// Its row in the list.
+/// The experiment's row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "soak",
     about: "Change everything for an hour: memory, files, disk and latency must stay what they were, and be given back",

@@ -1,4 +1,4 @@
-//! One round after the other, and the end, when everything is deleted.
+//! Runs one round after the other, and at the end deletes everything.
 
 use std::time::{Duration, Instant};
 
@@ -35,13 +35,13 @@ pub(super) async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<RunOut
     begin(&churn).await?;
     let lasts = Duration::from_secs(run.params.count("round-seconds"));
     let mut clients = SoakClients::start(&churn, run.params.count("rate"));
-    let (begun, mut rounds, mut wrong) = (Instant::now(), Vec::new(), Vec::new());
+    let (started_at, mut rounds, mut wrong) = (Instant::now(), Vec::new(), Vec::new());
     for number in 1..=run.params.count("rounds") {
         clients.go_on();
         sleep(lasts).await;
         let latencies = clients.pause().await?;
         sleep(SETTLES).await;
-        let round = round(cluster, &churn.target, begun, latencies).await?;
+        let round = round(cluster, &churn.target, started_at, latencies).await?;
         run.progress.print(&format!("round {number}: {round}"));
         rounds.push(round);
         wrong.extend(audit::failures(&churn.target).await?);
@@ -76,12 +76,12 @@ async fn begin(churn: &SoakLoad) -> Result<(), RunError> {
 async fn round(
     cluster: &mut Cluster,
     target: &Target,
-    begun: Instant,
+    started_at: Instant,
     latencies: RoundLatencies,
 ) -> Result<SoakRound, RunError> {
     collect_garbage(target).await?;
     Ok(SoakRound {
-        ended_s: begun.elapsed().as_secs_f64(),
+        ended_s: started_at.elapsed().as_secs_f64(),
         footprint: ServerFootprint::measure(cluster).await?,
         latencies,
     })
@@ -98,11 +98,11 @@ async fn until(
     target: &Target,
     at_most: Duration,
 ) -> Result<ServerFootprint, RunError> {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     loop {
         collect_garbage(target).await?;
         let left = ServerFootprint::measure(cluster).await?;
-        if is_given_back(left) || begun.elapsed() > at_most {
+        if is_given_back(left) || started_at.elapsed() > at_most {
             return Ok(left);
         }
         sleep(POLL_EVERY).await;

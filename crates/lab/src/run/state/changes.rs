@@ -1,5 +1,5 @@
-//! What changes while others read: half of the changes are jobs that are registered again over HTTP, the other half are tasks that
-//! end and are started again by their nodes. Neither adds to the lists or takes from them.
+//! The changes while others read: half of them are jobs that are registered again over HTTP, the other half are tasks that end and are
+//! started again by their nodes. Neither adds to the lists or takes from them.
 
 use std::{
     convert::Infallible,
@@ -35,7 +35,7 @@ const RUNS_FOR: &str = "900ms";
 const RESTARTS_AFTER_NS: u64 = 100_000_000;
 /// Until all tasks that restart must have been placed.
 const PLACED_MAX: Duration = Duration::from_secs(60);
-/// Between two polls of them.
+/// The pause between two polls of them.
 const POLL_EVERY: Duration = Duration::from_millis(200);
 
 /// Changes that go on until this is dropped.
@@ -73,9 +73,9 @@ impl BackgroundChanges {
         if tasks > 0 {
             connection.write(Method::PUT, "/v1/jobs", restarts(&restarting, tasks)).await?;
         }
-        let begun = Instant::now();
+        let started_at = Instant::now();
         while allocs(&mut connection, &restarting).await?.len() < tasks as usize {
-            if begun.elapsed() > PLACED_MAX {
+            if started_at.elapsed() > PLACED_MAX {
                 let message = format!(
                     "not all of {tasks} allocations whose tasks restart are placed after {PLACED_MAX:?}"
                 );

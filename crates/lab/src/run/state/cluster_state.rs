@@ -1,4 +1,4 @@
-//! The state that is read: nodes with as many running allocations as completed ones.
+//! The state that is read: nodes, and as many running allocations as completed ones.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The run: the cluster is filled, changes begin, and are left alone for a while; then readers read beside them.
+//! The run: the cluster is filled, changes begin and are measured alone; then readers join.
 
 use std::time::Duration;
 
@@ -33,10 +33,10 @@ pub(super) async fn drive(
     let polls = run.params.count_u32("polls");
     let quiet = beside(run, state, polls, &mut changes, cluster, None, expected).await?;
 
-    let given = run.params.count_given("readers").and_then(|count| u32::try_from(count).ok());
+    let readers_set = run.params.count_given("readers").and_then(|count| u32::try_from(count).ok());
     let profiling = Profiling::begin(run, cluster.children.first().map(ChildProcess::pid));
     let mut reading = Vec::new();
-    for readers in given.as_ref().map_or(state.part.readers(), std::slice::from_ref) {
+    for readers in readers_set.as_ref().map_or(state.part.readers(), std::slice::from_ref) {
         let every = (state.part == ExperimentPart::BesideOthers).then_some(POLL_EVERY);
         let pace = ReadPace { readers: *readers, polls, every };
         reading.push(beside(run, state, polls, &mut changes, cluster, Some(pace), expected).await?);

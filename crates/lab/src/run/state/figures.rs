@@ -1,4 +1,4 @@
-//! From what was read and written to the metrics, and whether that may be.
+//! The metrics of `state`, and whether they keep within their bounds.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ const QUIET: &str = "no readers";
 pub(super) struct Measurement {
     pub readers: u32,
     pub read: Option<ReadTimes>,
-    /// Of `/metrics`, while nobody reads.
+    /// Reads of `/metrics` while nobody reads lists.
     pub scrapes: ScrapeTimes,
     /// Duration of each write in milliseconds, the shortest first.
     pub writes_ms: Vec<f64>,
@@ -99,7 +99,7 @@ pub(super) fn outcome(figures: &StateFigures<'_>, counts: bool) -> RunOutcome {
     outcome
 }
 
-/// So many readers, for people.
+/// The number of readers in words.
 pub(super) fn named(readers: u32) -> String {
     match readers {
         0 => QUIET.to_owned(),
@@ -157,7 +157,7 @@ fn aim_ms(bytes: f64, readers: u32) -> f64 {
     bytes * f64::from(readers) / BYTES_PER_S_AIM * 1e3
 }
 
-/// Those of one of the lists alone.
+/// The metrics of one list.
 fn of_list(read: &ReadTimes, at: usize) -> Metrics {
     let mut metrics = times(read.polls.iter().map(|poll| poll.took_ms[at]));
     let (bytes, ms) = read
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_readers_cost_others_is_told_against_nobody_reading() {
+    fn the_cost_of_readers_is_relative_to_no_readers() {
         let measurement = |readers, write_ms: f64, placed_ms: f64| Measurement {
             readers,
             read: None,

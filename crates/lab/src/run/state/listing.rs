@@ -1,5 +1,5 @@
-//! The lists that are read, and whether an answer holds all of it. While the clock runs its items are counted in its bytes: to
-//! parse it would take the client longer than the server takes to write it.
+//! The lists that are read, and whether an answer is complete. While the clock runs, items are counted in the bytes of the answer:
+//! parsing it would take the client longer than the server takes to write it.
 
 use std::collections::HashSet;
 

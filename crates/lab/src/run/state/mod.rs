@@ -18,7 +18,7 @@ use super::{
 };
 use cluster_state::ClusterState;
 
-/// Its row in the list.
+/// The experiment's row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "state",
     about: "Read whole lists of nodes and allocations while they change (Mesos's benchmarks of /state, 2018)",

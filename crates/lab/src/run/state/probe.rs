@@ -105,7 +105,7 @@ async fn place_job(
     follower: &mut EventFollower,
     id: &str,
 ) -> Result<f64, RunError> {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     connection.write(Method::PUT, "/v1/jobs", job(id)).await?;
     let placed = async {
         loop {
@@ -114,7 +114,7 @@ async fn place_job(
                 None => follower.catch_up().await?,
             };
             if batch.allocs.iter().any(|alloc| alloc.job == id) {
-                return Ok(begun.elapsed().as_secs_f64() * 1e3);
+                return Ok(started_at.elapsed().as_secs_f64() * 1e3);
             }
         }
     };

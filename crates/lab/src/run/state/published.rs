@@ -1,4 +1,4 @@
-//! What others have published of the same experiment: lines in the report to be held against.
+//! Published results of the same experiment, as lines in the report.
 
 /// A system, and what was measured of it.
 #[derive(Debug, Clone, Copy, PartialEq)]

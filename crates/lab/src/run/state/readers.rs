@@ -1,4 +1,4 @@
-//! Readers of everything, at the same time.
+//! Clients that read whole lists at the same time.
 
 use std::time::{Duration, Instant};
 
@@ -31,14 +31,14 @@ pub(super) struct ReadPace {
 /// One poll of one reader.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Poll {
-    /// Of each list, in their order: milliseconds.
+    /// The time of each list, in their order, in milliseconds.
     pub took_ms: [f64; Listing::ALL.len()],
-    /// Of each list.
+    /// The size of each list, in bytes.
     pub bytes: [u64; Listing::ALL.len()],
 }
 
 impl Poll {
-    /// Of all lists.
+    /// The time of all lists, in milliseconds.
     pub fn all_ms(&self) -> f64 {
         self.took_ms.iter().sum()
     }
@@ -68,7 +68,7 @@ pub(super) async fn read(
     expected: ExpectedCounts,
     cluster: &mut Cluster,
 ) -> Result<ReadTimes, RunError> {
-    let (cpu_s, begun) = (server_cpu_s(cluster), Instant::now());
+    let (cpu_s, started_at) = (server_cpu_s(cluster), Instant::now());
     let mut readers = JoinSet::new();
     for number in 0..pace.readers {
         let (target, state) = (cluster.target.clone(), state.clone());
@@ -79,7 +79,7 @@ pub(super) async fn read(
     while let Some(done) = readers.join_next().await {
         polls.extend(done.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))?);
     }
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = started_at.elapsed().as_secs_f64();
     cluster.check()?;
     let server_cpu_s = server_cpu_s(cluster).zip(cpu_s).map(|(after, before)| after - before);
     Ok(ReadTimes { polls, seconds, server_cpu_s })
@@ -105,9 +105,9 @@ async fn reader(
         }
         let mut poll = Poll { took_ms: [0.0; 2], bytes: [0; 2] };
         for (at, listing) in Listing::ALL.into_iter().enumerate() {
-            let begun = Instant::now();
+            let started_at = Instant::now();
             poll.bytes[at] = listing::read(&mut connection, listing, state, expected).await?;
-            poll.took_ms[at] = begun.elapsed().as_secs_f64() * 1e3;
+            poll.took_ms[at] = started_at.elapsed().as_secs_f64() * 1e3;
         }
         polls.push(poll);
     }

@@ -89,7 +89,7 @@ fn namespace(ids: JobIds) -> String {
 /// Registers a job, waits until it has an allocation, and deletes it; returns how long it has waited, in milliseconds.
 async fn place_one(connection: &mut Connection, namespace: &str, number: usize) -> Result<f64, RunError> {
     let id = format!("other-{number}");
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let body = json!({ "Job": dispatch::service(&id, namespace) }).to_string();
     connection.write(Method::PUT, "/v1/jobs", body.into()).await?;
     let allocations = format!("/v1/job/{id}/allocations?namespace={namespace}");
@@ -98,14 +98,14 @@ async fn place_one(connection: &mut Connection, namespace: &str, number: usize) 
         if !allocs.is_empty() {
             break;
         }
-        if begun.elapsed() > PLACED_MAX {
+        if started_at.elapsed() > PLACED_MAX {
             return Err(RunError::Incomplete(format!(
                 "a job of another namespace has waited for {PLACED_MAX:?} beside the queue, and has no allocation"
             )));
         }
         tokio::time::sleep(POLL_EVERY).await;
     }
-    let waited_ms = begun.elapsed().as_secs_f64() * 1e3;
+    let waited_ms = started_at.elapsed().as_secs_f64() * 1e3;
     delete(connection, namespace, &id).await?;
     Ok(waited_ms)
 }

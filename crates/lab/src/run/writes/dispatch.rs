@@ -1,5 +1,5 @@
-//! Dispatches of one parameterized job: how many a second are accepted, whether each of them is there afterwards, and whether
-//! their number makes the later ones slower.
+//! Dispatches of one parameterized job: how many a second are accepted, whether each of them exists afterwards, and whether
+//! their number makes later ones slower.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,6 +1,6 @@
-//! `writes`: jobs that want nothing are registered over HTTP as fast as the servers acknowledge them. What it takes is the way
-//! of a change through the API and the log, and no placement. With `--dispatch` it is one parameterized job that is dispatched,
-//! whose queue simulated nodes may work off meanwhile.
+//! `writes`: jobs without allocations are registered over HTTP as fast as the servers acknowledge them, which measures the API and the
+//! log without placement. With `--dispatch` it is one parameterized job that is dispatched, and simulated nodes may work off its queue
+//! meanwhile.
 
 mod background_writer;
 mod dispatch;
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::record::percentile;
 
-/// Its row in the list.
+/// The experiment's row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "writes",
     about: "Register jobs without allocations over HTTP, as fast as they are acknowledged",

@@ -1,5 +1,5 @@
-//! A made-up cluster and made-up arrivals, of the shapes that `openb` recorded: the same shares of node shapes, the same
-//! mix of demands, gaps and lifetimes with the same quantiles. What it does not imitate is which demands come together.
+//! Generates a cluster and arrivals of the shapes that `openb` recorded: the same shares of node shapes, the same mix of demands, and
+//! gaps and lifetimes with the same quantiles. Which demands occur together is not imitated.
 
 mod shapes;
 

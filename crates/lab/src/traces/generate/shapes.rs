@@ -1,4 +1,4 @@
-//! What was measured of `openb`: rounded shapes with their shares in thousandths, and quantiles of times.
+//! Measurements of `openb`: rounded shapes with their shares in thousandths, and quantiles of times.
 
 pub(super) struct NodeShape {
     pub share: u32,

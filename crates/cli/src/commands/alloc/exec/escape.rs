@@ -1,4 +1,4 @@
-//! The escape sequence that ends an interactive session: a character at the beginning of a line, followed by a full stop.
+//! The escape sequence that ends an interactive session: the escape character at the beginning of a line, then a full stop.
 
 use std::str::FromStr;
 

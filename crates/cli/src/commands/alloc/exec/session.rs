@@ -1,4 +1,4 @@
-//! Carries what is typed to the command, and what it writes to here.
+//! An interactive session: sends what is typed to the command, and prints its output.
 
 use std::{
     io::{self, Read, Write},

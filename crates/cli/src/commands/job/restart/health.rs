@@ -1,4 +1,4 @@
-//! A job's rules for the health of its allocations, and whether one that was restarted is healthy again.
+//! A job's rules for the health of its allocations, and whether a restarted allocation is healthy again.
 
 use std::{
     collections::BTreeMap,
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_is_well_again_once_it_has_started_anew_and_its_checks_pass() {
+    async fn a_task_is_healthy_again_once_it_has_restarted_and_its_checks_pass() {
         let rules = rules(&Value::Null);
         let mut restarted = RestartedAlloc::of(&alloc("running", &[5]), &[]);
         let pass = async || true;
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_must_have_been_well_for_as_long_as_its_group_says() {
+    async fn it_must_have_been_healthy_for_as_long_as_its_group_says() {
         let hour = Duration::from_secs(3_600).as_nanos() as u64;
         let rules = rules(&json!({ "MinHealthyTime": hour, "HealthyDeadline": 2 * hour }));
         let mut restarted = RestartedAlloc::of(&alloc("running", &[5]), &[]);

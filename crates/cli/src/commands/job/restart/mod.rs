@@ -93,7 +93,7 @@ impl FromStr for BatchSize {
 }
 
 impl BatchSize {
-    /// Of so many allocations; at least one.
+    /// The size of a batch of `all` allocations; at least one.
     fn of(self, all: usize) -> usize {
         match self {
             Self::Number(size) => size.get(),
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_interrupted_is_told_what_is_left() {
+    fn an_interrupt_reports_what_is_left() {
         let summary = |well, failed, begun, all| RestartProgress { well, failed, begun, all }.summary();
         assert_eq!(
             summary(2, 0, 4, 9),

@@ -1,4 +1,4 @@
-//! `berth node drain`: moves everything away from a node, calls that off, or looks on.
+//! `berth node drain`: begins a drain, cancels it, or follows it.
 
 mod monitor;
 

@@ -1,4 +1,4 @@
-//! Follows the drain of a node: what moves where, what waits for what, and the end.
+//! Follows the drain of a node: which allocations move where, what waits for what, and the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_that_takes_the_place_of_another_is_told_once() {
+    fn a_drain_that_replaces_another_is_reported_once() {
         let second = 1_000_000_000;
         let mut progress = DrainProgress::default();
         let printed = [
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_told_by_what_it_waits_for() {
+    fn waiting_allocations_are_grouped_by_what_they_wait_for() {
         let of = |kind: &str| AllocationStub {
             job_type: kind.into(),
             client_status: "running".into(),

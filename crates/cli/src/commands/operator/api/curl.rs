@@ -1,4 +1,4 @@
-//! The line of curl that asks the same. It shows no secret that is not on this command line already.
+//! The `curl` line for the same request. It shows no secret that is not on this command line already.
 
 use berth_api::http::Target;
 

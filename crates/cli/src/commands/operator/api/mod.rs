@@ -1,5 +1,5 @@
-//! `berth operator api`: a request of the HTTP API as it is written, with the address, the token and the certificates that
-//! every command has.
+//! `berth operator api`: sends any request to the HTTP API, with the address, token and certificates that every command
+//! takes.
 
 mod curl;
 mod request;

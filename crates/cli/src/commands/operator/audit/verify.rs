@@ -1,4 +1,4 @@
-//! `berth operator audit verify`: whether an audit log is as it was written. Needs no server.
+//! `berth operator audit verify`: whether an audit log is unaltered. Needs no server.
 
 use std::path::PathBuf;
 

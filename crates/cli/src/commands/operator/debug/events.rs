@@ -1,4 +1,4 @@
-//! Events of a short time.
+//! Collects events for a short time.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `berth operator debug`: an archive for bug reports. Whatever cannot be read is named in it, and the rest still comes.
+//! `berth operator debug`: an archive for bug reports. What cannot be read is named in it, and does not keep the rest out.
 
 mod bundle;
 mod events;

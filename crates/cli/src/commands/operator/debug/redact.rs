@@ -1,9 +1,9 @@
-//! Leaving secrets out. What may hold one is left out whole: a bug report can do without it, its author cannot take it
+//! Removes secrets. What may hold one is left out entirely: a bug report can do without it, and its author cannot take it
 //! back.
 
 use serde_json::Value;
 
-/// In place of a secret.
+/// The text that replaces a secret.
 const LEFT_OUT: &str = "(left out)";
 /// Members whose texts, at any depth, are what owners pass to their tasks.
 const OWNERS: &[&str] = &[

@@ -1,4 +1,4 @@
-//! `berth operator scheduler get`: how the cluster places.
+//! `berth operator scheduler get`: the scheduler's configuration.
 
 use berth_api::http::SchedulerConfiguration;
 use clap::Args;

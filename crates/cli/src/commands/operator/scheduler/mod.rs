@@ -1,4 +1,4 @@
-//! `berth operator scheduler`: how the cluster places.
+//! `berth operator scheduler`: the scheduler's configuration.
 
 mod get;
 mod set;

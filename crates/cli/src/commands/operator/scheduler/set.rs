@@ -1,4 +1,4 @@
-//! `berth operator scheduler set`: changes how the cluster places.
+//! `berth operator scheduler set`: changes the scheduler's configuration.
 
 use berth_api::http::SchedulerConfiguration;
 use clap::{Args, ValueEnum};

@@ -1,4 +1,4 @@
-//! `berth operator snapshot inspect`: what is in a saved state. Needs no server.
+//! `berth operator snapshot inspect`: the contents of a snapshot. Needs no server.
 
 use std::{fs, path::PathBuf};
 

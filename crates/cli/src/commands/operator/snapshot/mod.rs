@@ -1,4 +1,4 @@
-//! `berth operator snapshot`: the whole state as a file.
+//! `berth operator snapshot`: snapshots of the whole state as files.
 
 mod inspect;
 mod restore;

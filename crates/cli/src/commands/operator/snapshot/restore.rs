@@ -1,4 +1,4 @@
-//! `berth operator snapshot restore`: a saved state, put in the place of the cluster's.
+//! `berth operator snapshot restore`: replaces the cluster's state by that of a snapshot.
 
 use std::path::PathBuf;
 

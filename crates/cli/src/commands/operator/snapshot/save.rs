@@ -1,4 +1,4 @@
-//! `berth operator snapshot save`: the state, taken out.
+//! `berth operator snapshot save`: saves the state to a file.
 
 use std::{
     io::{self, Write},

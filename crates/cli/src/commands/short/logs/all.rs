@@ -1,5 +1,5 @@
-//! `berth logs JOB`: what all allocations of a job print, each line with the name of who printed it. Where they are followed,
-//! so are those that come later, however soon they end.
+//! `berth logs JOB`: the output of all allocations of a job, each line with the name of its task. When they are followed, so are
+//! allocations that start later, however soon they end.
 
 use std::{collections::BTreeSet, io::IsTerminal, time::Duration};
 
@@ -40,14 +40,14 @@ type Readers = FuturesUnordered<LocalBoxFuture<'static, Result<(), Failure>>>;
 pub(super) enum LogScope {
     /// The id of a job: of all its allocations.
     Job(String),
-    /// That of an allocation.
+    /// The id of an allocation.
     Alloc(String),
 }
 
 /// An allocation with output.
 struct LogSource {
     id: String,
-    /// Without that of its job.
+    /// Its name without its job's.
     name: String,
     has_ended: bool,
 }
@@ -146,11 +146,11 @@ pub(super) async fn print(
 struct FollowedTasks<'a> {
     lines: mpsc::Sender<LogLine>,
     streams: &'a [&'static str],
-    /// Ids of allocations.
+    /// Ids of allocations whose tasks are read, or are not to be.
     seen: BTreeSet<String>,
-    /// As they stand before lines.
+    /// The prefixes of lines.
     names: Vec<String>,
-    /// That there are too many.
+    /// Whether it was reported that there are too many.
     noted: bool,
 }
 

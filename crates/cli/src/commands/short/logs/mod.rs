@@ -1,4 +1,4 @@
-//! `berth logs`: what a job printed, without looking for its allocations first.
+//! `berth logs`: the output of a job's tasks, without looking up allocations first.
 
 mod all;
 mod lines;

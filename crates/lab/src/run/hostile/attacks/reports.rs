@@ -154,7 +154,7 @@ async fn allocs(attacked: &AttackedServer) -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
-/// Of an id in hexadecimal with dashes.
+/// The bytes of an id that is written in hexadecimal with dashes.
 fn bytes_of(id: &str) -> Vec<u8> {
     let digits: Vec<u32> = id.chars().filter_map(|digit| digit.to_digit(16)).collect();
     digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | *digit as u8)).collect()
