@@ -164,6 +164,8 @@ impl<'a> Start<'a> {
                     }
                     Err(failure) => {
                         end_all(&cgroups);
+                        // On a host without cgroups it may only be late, and would run beside the next attempt.
+                        reap::end_all_children();
                         Err(failure)
                     }
                 }

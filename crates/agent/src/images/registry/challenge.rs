@@ -15,35 +15,41 @@ pub(crate) enum Challenge {
 /// The first of a response's challenges that can be met; a token is preferred.
 pub(crate) fn parse<'a>(headers: impl Iterator<Item = &'a str>) -> Option<Challenge> {
     let mut basic = None;
-    for header in headers {
-        let (scheme, rest) = header.trim().split_once(' ').unwrap_or((header.trim(), ""));
-        if scheme.eq_ignore_ascii_case("bearer") {
-            let mut found = (String::new(), String::new(), String::new());
-            for (name, value) in parameters(rest) {
-                match name.to_ascii_lowercase().as_str() {
-                    "realm" => found.0 = value,
-                    "service" => found.1 = value,
-                    "scope" => found.2 = value,
-                    _ => {}
-                }
-            }
-            let (realm, service, scope) = found;
-            return (!realm.is_empty()).then_some(Challenge::Bearer { realm, service, scope });
-        }
+    for (scheme, parameters) in headers.flat_map(challenges) {
         if scheme.eq_ignore_ascii_case("basic") {
             basic = Some(Challenge::Basic);
+        }
+        let of = |name: &str| {
+            let found = parameters.iter().rfind(|(other, _)| other.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| value.clone()).unwrap_or_default()
+        };
+        let realm = of("realm");
+        if scheme.eq_ignore_ascii_case("bearer") && !realm.is_empty() {
+            return Some(Challenge::Bearer { realm, service: of("service"), scope: of("scope") });
         }
     }
     basic
 }
 
-/// `name=value` and `name="value"`, with commas between.
-fn parameters(text: &str) -> Vec<(String, String)> {
-    let (mut rest, mut found) = (text, Vec::new());
-    while let Some((name, after)) = rest.split_once('=') {
-        let name = name.trim_matches([' ', ',']).to_owned();
+/// A scheme, and its parameters as `name=value` or `name="value"`.
+type SchemeParameters = (String, Vec<(String, String)>);
+
+/// All of a header: commas stand between challenges as well as between the parameters of one, so that a scheme is known by the
+/// space after it.
+fn challenges(text: &str) -> Vec<SchemeParameters> {
+    let (mut rest, mut found) = (text, Vec::<SchemeParameters>::new());
+    while let Some((before, after)) = rest.split_once('=') {
+        let (schemes, name) = before.rsplit_once(',').unwrap_or(("", before));
+        found.extend(bare_schemes(schemes));
+        let name = match name.trim().split_once(' ') {
+            Some((scheme, name)) => {
+                found.push((scheme.to_owned(), Vec::new()));
+                name.trim()
+            }
+            None => name.trim(),
+        };
         let value;
-        (value, rest) = match after.strip_prefix('"') {
+        (value, rest) = match after.trim_start().strip_prefix('"') {
             Some(quoted) => {
                 let mut escaped = false;
                 let end = quoted.find(|c| {
@@ -51,7 +57,7 @@ fn parameters(text: &str) -> Vec<(String, String)> {
                     escaped = c == '\\' && !escaped;
                     is_end
                 });
-                let Some(end) = end else { break };
+                let Some(end) = end else { return found };
                 (quoted[..end].replace('\\', ""), &quoted[end + 1..])
             }
             None => {
@@ -59,9 +65,19 @@ fn parameters(text: &str) -> Vec<(String, String)> {
                 (after[..end].trim().to_owned(), &after[end..])
             }
         };
-        found.push((name, value));
+        if let Some((_, parameters)) = found.last_mut() {
+            parameters.push((name.to_owned(), value));
+        }
     }
+    found.extend(bare_schemes(rest));
     found
+}
+
+/// Schemes without parameters, with commas between.
+fn bare_schemes(text: &str) -> impl Iterator<Item = SchemeParameters> {
+    text.split(',')
+        .filter_map(|piece| piece.split_whitespace().next())
+        .map(|scheme| (scheme.to_owned(), Vec::new()))
 }
 
 #[cfg(test)]
@@ -82,6 +98,14 @@ mod tests {
         assert_eq!(read("bearer REALM=https://a/t , scope = x"), bearer("https://a/t", "", "x"));
         assert_eq!(read(r#"Basic realm="x""#), Some(Challenge::Basic));
         assert_eq!(parse(["Basic realm=x", "Bearer realm=y"].into_iter()), bearer("y", "", ""));
+        for several in [
+            r#"Basic realm="a, b=c", Bearer realm="y",service=s"#,
+            r#"Negotiate, Bearer realm="y", service="s", Basic realm="x""#,
+            r#"Basic, Bearer realm="y", service="s", Digest"#,
+        ] {
+            assert_eq!(read(several), bearer("y", "s", ""), "{several}");
+        }
+        assert_eq!(read(r#"Bearer, Negotiate, Basic realm="x""#), Some(Challenge::Basic));
         for none in ["", "Bearer", "Negotiate", r#"Bearer realm="open"#, "Bearer realm="] {
             assert_eq!(read(none), None, "{none}");
         }
