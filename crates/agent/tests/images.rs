@@ -607,7 +607,7 @@ fn a_bomb_does_not_fill_the_disk() {
 fn what_is_no_file_is_refused_by_name_and_waited_for_by_nobody() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = |name: &str| dir.path().join(name);
-    rustix::fs::mkfifoat(rustix::fs::CWD, &path("pipe"), rustix::fs::Mode::RWXU).expect("a pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe"), rustix::fs::Mode::RWXU).expect("a pipe");
     let _socket = std::os::unix::net::UnixListener::bind(path("socket")).expect("a socket");
     let Some(mut world) = World::with_images(&[], dir.path()) else { return };
     for (number, name, what) in [(1, "pipe", "a named pipe"), (2, "socket", "a socket")] {

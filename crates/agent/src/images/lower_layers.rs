@@ -182,7 +182,7 @@ fn walk(layers: &[OwnedFd], path: &Path, lookups_left: &mut usize) -> rustix::io
                 let dir = dir.try_clone().map_err(|_| Errno::MFILE)?;
                 return Ok(WalkResult::File(LayerFile { dir, name: (*name).to_owned() }));
             }
-            LayerEntry::File(dir, kind) if kind == FileType::Symlink => {
+            LayerEntry::File(dir, FileType::Symlink) => {
                 let before: PathBuf = names[..depth].iter().collect();
                 let rest: PathBuf = names[depth + 1..].iter().collect();
                 let text =

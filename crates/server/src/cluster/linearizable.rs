@@ -48,12 +48,16 @@ impl Cluster {
             if self.is_removed() {
                 return Err(self.no_leader());
             }
-            let _turn = self.fresh.turn.lock().await;
+            // Not without end: while no leader answers, each reader before this one tries until its own deadline.
+            let Ok(_turn) = tokio::time::timeout_at(deadline, self.fresh.turn.lock()).await else {
+                return Err(self.no_answer());
+            };
             if *self.fresh.succeeded.borrow() >= round_needed {
                 return Ok(());
             }
             let round = self.fresh.started.fetch_add(1, Ordering::AcqRel) + 1;
-            match self.ask_position(OBSERVED_MAX).await {
+            let asked = tokio::time::timeout_at(deadline, self.ask_position(OBSERVED_MAX)).await;
+            match asked.unwrap_or_else(|_| Err(self.no_answer())) {
                 Ok(()) => {
                     self.fresh.succeeded.send_replace(round);
                     return Ok(());
@@ -63,6 +67,15 @@ impl Cluster {
                 }
                 Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
             }
+        }
+    }
+
+    /// Why a read is not linearizable that has waited as long as it may: for users.
+    fn no_answer(&self) -> String {
+        if self.has_leader() {
+            format!("the leader has not answered within {} s", LEADER_MAX.as_secs())
+        } else {
+            self.no_leader()
         }
     }
 
