@@ -109,7 +109,8 @@ const FACTS: [Fact; 44] = [
     fact("the kernel's messages", "dmesg > /dev/null 2>&1 || echo refused", "refused"),
     fact(
         "better treatment by the scheduler",
-        "nice -n -5 sh -c 'cut -d\" \" -f19 /proc/$$/stat' 2> /dev/null | grep -v '^0' || echo refused",
+        "own=$(cut -d' ' -f19 /proc/$$/stat); nice -n -5 sh -c 'cut -d\" \" -f19 /proc/$$/stat' 2> /dev/null \
+         | grep -vxe \"$own\" || echo refused",
         "refused",
     ),
     // Whom it sees.

@@ -38,8 +38,8 @@ fn limited(alloc: AllocId) -> LimitedAlloc {
     LimitedAlloc { alloc, group, limit_mb: 10, inherits: false, cleans_up: false, writers: None }
 }
 
-fn idle(known: &[(AllocId, MeasuredAlloc)], free_bytes: Option<u64>) -> MeasureState {
-    let mut idle = MeasureState::new(Instant::now());
+fn idle(known: &[(AllocId, MeasuredAlloc)], free_bytes: Option<u64>, now: Instant) -> MeasureState {
+    let mut idle = MeasureState::new(now);
     idle.all_at += Duration::from_secs(3_600);
     idle.known = known.iter().copied().collect();
     idle.free_bytes = free_bytes;
@@ -59,7 +59,7 @@ fn who_may_have_passed_its_limit_is_measured_and_nobody_else() {
     };
     let (free, now) = (100 * MIB, Instant::now());
     let known = |taken: u64| MeasuredAlloc::new(Size::Bytes(taken * MIB), 10, 0, free, at(now, 0));
-    let mut idle = idle(&[(near, known(9)), (far, known(2))], None);
+    let mut idle = idle(&[(near, known(9)), (far, known(2))], None, now);
     let mut due = |allocs: &[AllocId], free| {
         let due = idle.due(&limited(allocs), free, now);
         (ids(&due), due.is_all)
@@ -110,7 +110,7 @@ fn containers(dir: &Path, count: u8, now: Instant) -> (MeasureState, Arc<[Limite
     }
     let known = MeasuredAlloc::new(Size::Bytes(9 * MIB), 10, 0, FREE, at(now, 1));
     let known: Vec<_> = (0..count).map(|number| (id(number), known)).collect();
-    let mut idle = idle(&known, Some(FREE));
+    let mut idle = idle(&known, Some(FREE), now);
     idle.activity = activity;
     (idle, all.into())
 }
@@ -206,7 +206,7 @@ fn counters_are_read_no_oftener_than_is_worth_it() {
 fn a_look_has_nothing_to_do_while_nobody_is_near_its_limit_and_nobody_comes() {
     let (alloc, now) = (id(1), Instant::now());
     let known = MeasuredAlloc::new(Size::Bytes(8 * MIB), 10, 0, 100 * MIB, at(now, 0));
-    let (mut idle, all) = (idle(&[(alloc, known)], None), Arc::from([limited(alloc)]));
+    let (mut idle, all) = (idle(&[(alloc, known)], None, now), Arc::from([limited(alloc)]));
     assert!(!idle.is_calm(&all, 100 * MIB, now), "the first look is none");
     idle.due(&all, 100 * MIB, now);
     idle.settle();
@@ -277,7 +277,7 @@ fn what_cannot_be_measured_is_tried_more_and_more_rarely() {
 fn what_cleans_up_is_measured_first_and_may_take_as_much_again() {
     let (alloc, now) = (id(1), Instant::now());
     let known = [(alloc, MeasuredAlloc::reported(Size::Bytes(60 * MIB), at(now, 0)))];
-    let mut idle = idle(&known, Some(100 * MIB));
+    let mut idle = idle(&known, Some(100 * MIB), now);
     let limited =
         || -> Arc<[LimitedAlloc]> { Arc::from([LimitedAlloc { cleans_up: true, ..limited(alloc) }]) };
     assert_eq!(idle.due(&limited(), 100 * MIB, now).these.len(), 1);
@@ -296,7 +296,7 @@ fn the_nearer_one_is_to_its_limit_the_sooner_it_is_looked_at() {
     let (alloc, now) = (id(1), Instant::now());
     let after = |taken: u64, took_ms, free: u64| {
         let known = MeasuredAlloc::new(Size::Bytes(taken << 20), 1_024, 0, 1 << 40, at(now, took_ms));
-        idle(&[(alloc, known)], Some(free)).check_after(now)
+        idle(&[(alloc, known)], Some(free), now).check_after(now)
     };
     let full = 1 << 40;
     assert_eq!([after(0, 0, full), after(512, 0, full)], [CHECK_EVERY; 2]);
