@@ -37,7 +37,9 @@ struct Service {
 #[derive(Default)]
 pub struct Jobs {
     services: BTreeMap<String, Service>,
+    /// Those that have yet to be looked at.
     batches: BTreeSet<String>,
+    batches_done: BTreeSet<String>,
     /// Of services that were stopped or purged.
     ended: BTreeSet<String>,
     changes: usize,
@@ -49,7 +51,7 @@ impl fmt::Display for Jobs {
             out,
             "{} changes, {} batch jobs, {} services ended",
             self.changes,
-            self.batches.len(),
+            self.batches_done.len(),
             self.ended.len()
         )
     }
@@ -120,26 +122,47 @@ impl Jobs {
     }
 
     /// Waits until what runs is what was acknowledged, in allocations and in processes.
-    pub async fn check(&self, cluster: &Cluster) {
-        let mut expected = BTreeSet::new();
-        for (id, service) in &self.services {
-            expected.extend(until_running(cluster, id, service).await);
+    pub async fn check(&mut self, cluster: &Cluster) {
+        for id in std::mem::take(&mut self.batches) {
+            check_batch(cluster, &id).await;
+            self.batches_done.insert(id);
         }
-        for id in &self.batches {
-            check_batch(cluster, id).await;
-        }
-        let mut found = None;
-        for _ in 0..TRIES_MAX {
-            let living = living(cluster);
-            if living == expected {
+        let mut difference = String::new();
+        for _ in 0..TRIES_MAX * 3 {
+            difference = self.difference(cluster).await;
+            if difference.is_empty() {
                 return;
             }
-            found = Some(living);
             tokio::time::sleep(TRY_AGAIN).await;
         }
-        panic!(
-            "allocations run that have no process, or the reverse: {expected:#?}, and processes of {found:#?}"
-        );
+        panic!("{difference}");
+    }
+
+    /// What is not as it should be yet; empty where all is. Allocations and processes are looked at anew each time: one that is
+    /// replaced meanwhile is no fault.
+    async fn difference(&self, cluster: &Cluster) -> String {
+        let mut expected = BTreeSet::new();
+        for (id, service) in &self.services {
+            let Some(found) = allocs(cluster.client(), id).await else { return "no answer".to_owned() };
+            let is_over =
+                |alloc: &&AllocationStub| matches!(&*alloc.client_status, "complete" | "failed" | "lost");
+            let running: Vec<_> = found.iter().filter(|alloc| !is_over(alloc)).collect();
+            let is_so =
+                |alloc: &&AllocationStub| alloc.client_status == "running" && alloc.desired_status == "run";
+            if running.len() != service.count || !running.iter().all(is_so) {
+                return format!("{id} should have {} running allocations:{}", service.count, table(&found));
+            }
+            expected.extend(running.into_iter().map(|alloc| format!("{id}+{}", alloc.id)));
+        }
+        let living = living(cluster);
+        let mut text = String::new();
+        for task in living.symmetric_difference(&expected) {
+            let (id, _) = task.split_once('+').expect("a job");
+            let found = allocs(cluster.client(), id).await.unwrap_or_default();
+            let has = if living.contains(task) { "a process and is none that runs" } else { "no process" };
+            text += &format!("{task} has {has}:{}", table(&found));
+        }
+        text
     }
 
     /// Whatever happens, no allocation has two processes.
@@ -151,29 +174,14 @@ impl Jobs {
     }
 }
 
-/// The files of the allocations of a service that run, once they are what it should have and nothing else of it is left.
-async fn until_running(cluster: &Cluster, id: &str, service: &Service) -> Vec<String> {
-    let all_of = |found: &[AllocationStub]| {
-        found
-            .iter()
-            .filter(|alloc| !matches!(&*alloc.client_status, "complete" | "failed" | "lost"))
-            .map(|alloc| (alloc.client_status.clone(), alloc.desired_status.clone(), alloc.id.clone()))
-            .collect::<Vec<_>>()
+/// Allocations for whoever reads why a test failed.
+fn table(allocs: &[AllocationStub]) -> String {
+    let row = |alloc: &AllocationStub| {
+        let AllocationStub { id, node_name, job_version, desired_status, client_status, .. } = alloc;
+        let (desired, client) = (&alloc.desired_description, &alloc.client_description);
+        format!("\n  {id} {node_name} v{job_version} {desired_status} ({desired}) {client_status} ({client})")
     };
-    let mut last = Vec::new();
-    for _ in 0..TRIES_MAX * 2 {
-        if let Some(found) = allocs(cluster.client(), id).await {
-            let found = all_of(&found);
-            if found.len() == service.count
-                && found.iter().all(|(client, desired, _)| client == "running" && desired == "run")
-            {
-                return found.into_iter().map(|(_, _, alloc)| format!("{id}+{alloc}")).collect();
-            }
-            last = found;
-        }
-        tokio::time::sleep(TRY_AGAIN).await;
-    }
-    panic!("{id} should have {} running allocations, and has {last:#?}", service.count);
+    allocs.iter().map(row).collect()
 }
 
 /// It was done, and started once by each of its allocations, of which there are several only where nodes were lost.
