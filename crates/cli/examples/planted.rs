@@ -160,8 +160,9 @@ fn last_lines(text: &str) -> String {
 /// How a test ended, by what its program said.
 fn end_of(name: &str, said: &str) -> End {
     let of_test = |line: &&str| {
-        let path = line.strip_prefix("test ").and_then(|line| line.split(' ').next());
-        path.is_some_and(|path| path.rsplit("::").next() == Some(name))
+        // Not the line that says that it has been running for over a minute.
+        let path = line.strip_prefix("test ").and_then(|line| line.split_once(" ... "));
+        path.is_some_and(|(path, _)| path.rsplit("::").next() == Some(name))
     };
     let Some(line) = said.lines().find(of_test) else { return End::Missing };
     let of_own = |section: &&str| {
