@@ -63,16 +63,42 @@ fn with_field(field: usize, value: Pid) -> Vec<Pid> {
 
 #[cfg(test)]
 mod tests {
-    use rustix::process::{getpid, getppid, getsid};
+    use std::{
+        io::{BufRead, BufReader},
+        process::{Command, Stdio},
+    };
+
+    use rustix::process::{WaitId, WaitIdOptions, getpid, waitid};
 
     use super::*;
 
+    /// This process may itself have a parent and a session that its PID namespace has no numbers for.
     #[test]
-    fn this_process_is_found() {
-        let me = getpid();
-        assert!(start_ticks(me).is_some_and(|ticks| ticks > 0));
-        assert!(children(getppid().expect("a parent")).contains(&me));
-        assert!(members(getsid(None).expect("a session")).contains(&me));
+    fn a_process_is_found_by_its_parent_and_its_session_until_it_ends() {
+        let mut child = Command::new("setsid")
+            .args(["sh", "-c", "echo started; read line"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let id = pid(child.id().cast_signed()).expect("a PID");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped"))
+            .read_line(&mut line)
+            .expect("it says that it has started");
+
+        assert!(start_ticks(id).is_some_and(|ticks| ticks > 0));
+        assert!(children(getpid()).contains(&id));
+        assert_eq!(members(id), [id]);
+
+        drop(child.stdin.take());
+        waitid(WaitId::Pid(id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).expect("it ends");
+        assert_eq!(start_ticks(id), None, "it has ended, though nobody has reaped it");
+        child.wait().expect("it is reaped");
+    }
+
+    #[test]
+    fn a_boot_has_an_identifier() {
         assert_eq!(boot_id().len(), 36);
     }
 }
