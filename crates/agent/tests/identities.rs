@@ -162,6 +162,13 @@ fn given(script: &str) -> TaskSpec {
     TaskSpec { secrets, env, ..shell("t", script) }
 }
 
+/// Runs a task that is given its secrets, and starts again at once whenever it ends.
+fn run_again_and_again(world: &mut World, script: &str) {
+    let restart = RestartSpec { attempts: 9, interval_ms: 60_000, delay_ms: 10, mode: 0 };
+    world.server.desire(vec![run(1, vec![TaskSpec { restart, ..given(script) }])], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Running);
+}
+
 fn items(value: &str) -> Option<BTreeMap<String, String>> {
     Some([("value".to_owned(), value.to_owned())].into())
 }
@@ -195,9 +202,7 @@ fn a_task_restarts_with_what_is_in_its_variables_or_what_it_had_where_nobody_giv
     let mut world = World::new();
     world.server.items = items("first");
     let script = "echo $GOT; echo x >> ../runs; n=$(grep -c x ../runs); while ! [ -e ../go$n ]; do sleep 0.05; done; exit 1";
-    let restart = RestartSpec { attempts: 9, interval_ms: 60_000, delay_ms: 10, mode: 0 };
-    world.server.desire(vec![run(1, vec![TaskSpec { restart, ..given(script) }])], &[], &[], &[]);
-    world.server.wait_for_status(1, ClientStatus::Running);
+    run_again_and_again(&mut world, script);
     assert_eq!(printed(&world, 1), "first\n");
     let end = |world: &World, number: u32| {
         fs::write(world.path(1, &format!("tasks/go{number}")), "").expect("written");
@@ -234,9 +239,7 @@ fn what_a_task_was_given_before_its_agent_started_again_is_known_to_that_agent()
     let mut world = World::new();
     world.server.items = items("first");
     let script = "echo $GOT; while ! [ -e ../go ]; do sleep 0.05; done; rm ../go; exit 1";
-    let restart = RestartSpec { attempts: 9, interval_ms: 60_000, delay_ms: 10, mode: 0 };
-    world.server.desire(vec![run(1, vec![TaskSpec { restart, ..given(script) }])], &[], &[], &[]);
-    world.server.wait_for_status(1, ClientStatus::Running);
+    run_again_and_again(&mut world, script);
     world.kill_agent();
     world.restart_agent();
     let before = world.server.secrets_given;

@@ -7,7 +7,7 @@ mod watcher;
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -18,7 +18,7 @@ use std::{
 use berth_api::http::{
     AllocationStub, ApiError, Client, JobDeregistered, JobRegistered, NodeStub, Target, TaskState,
 };
-use e2e::{Daemon, eventually, free_port};
+use e2e::{Daemon, eventually, free_port, insist, nodes::is_alive};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::{JoinHandle, JoinSet};
@@ -36,11 +36,6 @@ const REGISTRATION_EVERY: Duration = Duration::from_millis(10);
 const REGISTRATIONS_IN_FLIGHT_MAX: usize = 64;
 /// Acknowledged between two rounds, at least.
 const REGISTRATIONS_PER_ROUND: usize = 100;
-
-/// Between two tries of a registration.
-const TRY_AGAIN: Duration = Duration::from_millis(50);
-/// Tries of a registration.
-const TRIES_MAX: usize = 1_200;
 
 /// Counts until its pid file is gone: it outlives no test.
 const COUNT: &str =
@@ -171,10 +166,6 @@ impl Task {
         let pid = self.pids().pop().expect("has started");
         eventually(&format!("{} ends", self.name), async || (!is_alive(&pid)).then_some(())).await;
     }
-}
-
-fn is_alive(pid: &str) -> bool {
-    Path::new("/proc").join(pid).exists()
 }
 
 fn counting(task: &Task) -> Value {
@@ -358,23 +349,14 @@ async fn keep_registering(client: Client, acknowledged: Arc<Mutex<Vec<String>>>,
         let (client, acknowledged) = (client.clone(), Arc::clone(&acknowledged));
         in_flight.spawn(async move {
             let id = format!("registered-{number}");
-            insist(&client, &mocked(&id, number)).await;
+            let job = mocked(&id, number);
+            insist(|| register(&client, &job)).await;
             acknowledged.lock().expect("not poisoned").push(id);
         });
     }
     while let Some(done) = in_flight.join_next().await {
         done.expect("not refused");
     }
-}
-
-/// Tries again as long as nobody answers, or the one who does says that it cannot now.
-async fn insist(client: &Client, job: &Value) {
-    for _ in 0..TRIES_MAX {
-        let Err(error) = register(client, job).await else { return };
-        assert!(error.status().is_none_or(|status| status >= 500), "{error}");
-        tokio::time::sleep(TRY_AGAIN).await;
-    }
-    panic!("no server acknowledges {job}");
 }
 
 async fn register(client: &Client, job: &Value) -> Result<(), ApiError> {

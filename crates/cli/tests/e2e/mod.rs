@@ -30,7 +30,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use berth_api::http::Client;
+use berth_api::http::{ApiError, Client};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Until something that must happen is given up; no measure of how fast it should be.
@@ -192,6 +192,16 @@ pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>)
             return answer;
         }
         assert!(Instant::now() < deadline, "never happened: {what}");
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// Sends a request until it is accepted: again as long as nobody answers, or the server that does says that it cannot now.
+pub async fn insist<F: Future<Output = Result<(), ApiError>>>(mut request: impl FnMut() -> F) {
+    let deadline = Instant::now() + PATIENCE;
+    while let Err(error) = request().await {
+        assert!(error.status().is_none_or(|status| status >= 500), "{error}");
+        assert!(Instant::now() < deadline, "no server accepts it: {error}");
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     Cluster, Draw,
-    e2e::{eventually, nodes::allocs},
+    e2e::{eventually, insist, nodes::allocs},
 };
 
 /// Services at a time, and allocations of each.
@@ -90,23 +90,27 @@ impl Jobs {
     }
 
     async fn register(&mut self, cluster: &Cluster, id: &str, service: Service) {
-        insist(async || put(cluster, &service_job(cluster, id, &service)).await).await;
+        let job = service_job(cluster, id, &service);
+        insist(|| put(cluster, &job)).await;
         self.ended.remove(id);
         self.services.insert(id.to_owned(), service);
     }
 
     async fn batch(&mut self, cluster: &Cluster) {
         let id = format!("batch{}", self.changes);
-        insist(async || put(cluster, &batch_job(cluster, &id)).await).await;
+        let job = batch_job(cluster, &id);
+        insist(|| put(cluster, &job)).await;
         self.batches.insert(id);
     }
 
     async fn stop(&mut self, cluster: &Cluster, id: &str, purge: bool) {
         let target = Target::new("/v1/job").part(id).param("purge", purge);
-        insist(async || match cluster.client().delete::<JobDeregistered>(&target).await {
-            // An earlier try had purged it, and its answer got lost.
-            Err(error) if error.status() == Some(404) => Ok(()),
-            result => result.map(|_| ()),
+        insist(|| async {
+            match cluster.client().delete::<JobDeregistered>(&target).await {
+                // An earlier try had purged it, and its answer got lost.
+                Err(error) if error.status() == Some(404) => Ok(()),
+                result => result.map(|_| ()),
+            }
         })
         .await;
         self.services.remove(id);
@@ -266,14 +270,4 @@ fn job(cluster: &Cluster, id: &str, job_type: &str, script: &str) -> Value {
 
 async fn put(cluster: &Cluster, job: &Value) -> Result<(), ApiError> {
     cluster.client().put::<JobRegistered>(&Target::new("/v1/jobs"), &json!({"Job": job})).await.map(|_| ())
-}
-
-/// Tries again as long as nobody answers, or the server says that it cannot now.
-async fn insist(mut request: impl AsyncFnMut() -> Result<(), ApiError>) {
-    for _ in 0..TRIES_MAX {
-        let Err(error) = request().await else { return };
-        assert!(error.status().is_none_or(|status| status >= 500), "{error}");
-        tokio::time::sleep(TRY_AGAIN).await;
-    }
-    panic!("no answer");
 }

@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use prost::Message;
 
 use super::specs::{GroupSpecs, SpecKey};
-use crate::convert::agent as convert;
+use crate::convert::desired;
 
 /// About how large a part of desired state may be: far below a frame's limit, which one specification comes close to.
 const PART_BYTES_MAX: usize = 1 << 20;
@@ -162,9 +162,9 @@ fn run_alloc(store: &Store, slot: AllocSlot, row: &AllocRow, group: &Group) -> R
         job_version: row.job_version,
         revision: row.revision(),
         devices: extra
-            .map_or_else(Vec::new, |extra| convert::task_devices(group, &extra.devices, &extra.cores)),
+            .map_or_else(Vec::new, |extra| desired::task_devices(group, &extra.devices, &extra.cores)),
         previous: extra.and_then(|extra| extra.previous).map_or(Vec::new(), bytes_of),
-        health: extra.filter(|extra| extra.watched).and_then(|_| convert::migrated_health(group)),
+        health: extra.filter(|extra| extra.watched).and_then(|_| desired::migrated_health(group)),
     }
 }
 

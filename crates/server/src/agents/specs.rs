@@ -13,7 +13,7 @@ use berth_model::{
 use bytes::Bytes;
 use prost::Message;
 
-use crate::convert::agent as convert;
+use crate::convert::desired;
 
 /// Bytes of specifications in a generation, of which two are kept.
 const GENERATION_BYTES_MAX: usize = 4 << 20;
@@ -68,7 +68,7 @@ impl GroupSpecs {
         }
         let entry = self.older.remove(&key).unwrap_or_else(|| EncodedSpec {
             job: Arc::downgrade(job),
-            spec: convert::group_spec(job, group, oversubscribed).encode_to_vec().into(),
+            spec: desired::group_spec(job, group, oversubscribed).encode_to_vec().into(),
         });
         let spec = entry.spec.clone();
         self.insert(key, entry);

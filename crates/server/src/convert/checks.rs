@@ -9,7 +9,7 @@ use berth_model::{
     value::Value,
 };
 
-use super::agent::millis;
+use super::desired::millis;
 
 /// The checks that agents run, in order of declaration.
 pub(super) fn check_specs(group: &Group) -> Vec<CheckSpec> {

@@ -2,4 +2,5 @@
 
 pub(crate) mod agent;
 mod checks;
+pub(crate) mod desired;
 pub(crate) mod value;
