@@ -22,7 +22,7 @@ use berth_model::{
     store::Store,
 };
 
-use berth_scheduler::{Claims, Planner};
+use berth_scheduler::{Claims, Planner, reconcile::stays_failed};
 use cluster::{Cluster, node_of};
 
 /// Histories of the short form.
@@ -133,12 +133,16 @@ fn evaluations_are_done_or_blocked(store: &Store) {
     assert!(wedged.is_empty(), "wedged: {wedged:?}");
 }
 
+/// Or for the deadline that ends them, where what has failed is not replaced.
 fn deployments_are_over_or_wait_for_room(store: &Store) {
     for of in store.deployments().active() {
         let row = store.job(&of.job).expect("it has a job");
-        let evals = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));
-        let waits = evals.filter(|eval| !eval.status.is_terminal()).count();
-        assert!(waits > 0, "{} of {} waits for nothing: {of:?}", of.id, of.job);
+        let mut evals = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));
+        let mut allocs = store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
+        let ends = of.groups.iter().any(|group| group.require_progress_by > store.at());
+        let waits = evals.any(|eval| !eval.status.is_terminal())
+            || ends && allocs.any(|at| stays_failed(store, row, at, store.at()));
+        assert!(waits, "{} of {} waits for nothing: {of:?}", of.id, of.job);
     }
 }
 

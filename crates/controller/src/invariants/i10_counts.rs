@@ -9,6 +9,7 @@ use berth_model::{
     job::VersionChange,
     store::{AllocRow, AllocSlot, JobRow, Store},
 };
+use berth_scheduler::reconcile::stays_failed;
 
 /// What is wrong with a job that has not what it asks for, and no reason for it. It may be so while an evaluation is being made;
 /// jobs with one allocation on each node have a rule of their own.
@@ -21,8 +22,10 @@ pub fn lacks(store: &Store, row: &JobRow) -> Option<String> {
         store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?))).collect();
     let wanted = allocs.iter().filter(|(_, alloc)| alloc.is_desired()).count();
     // Each name is done once, however often it ran.
-    let is_over =
-        |at: &&(AllocSlot, &AllocRow)| job.job_type.runs_to_completion() && is_over(store, row, **at);
+    let is_over = |at: &&(AllocSlot, &AllocRow)| match job.job_type.runs_to_completion() {
+        true => is_over(store, row, **at),
+        false => stays_failed(store, row, **at, store.at()),
+    };
     let names =
         allocs.iter().filter(is_over).map(|(_, alloc)| (alloc.job_version, alloc.group, alloc.name_index));
     let group = |version, group: u16| Some(&row.version(version)?.job.groups.get(usize::from(group))?.name);

@@ -28,7 +28,7 @@ impl Leader {
         self.work.follow(store, change, at);
         match change {
             StateChange::EvalChanged(id) => self.on_eval_changed(store, *id),
-            StateChange::AllocPlaced(slot) => self.want_if_lost(store, *slot),
+            StateChange::AllocPlaced(slot) => self.want_if_node_has_changed(store, *slot),
             StateChange::AllocStopped(slot) => {
                 self.on_alloc_stopped(store, *slot);
                 self.note_awaited(store, *slot);
@@ -153,11 +153,18 @@ impl Leader {
         }
     }
 
-    /// The node of a placement may have gone down while the plan was on its way.
-    fn want_if_lost(&mut self, store: &Store, slot: AllocSlot) {
-        let node = store.allocs().row(slot).and_then(|row| store.nodes().row(row.node));
-        if node.is_some_and(|node| node.status.is_silent()) {
+    /// While the plan was on its way the node of a placement may have gone down, or that of the one in whose stead it was placed
+    /// have come back.
+    fn want_if_node_has_changed(&mut self, store: &Store, slot: AllocSlot) {
+        let node = |slot| store.allocs().row(slot).and_then(|row| store.nodes().row(row.node));
+        if node(slot).is_some_and(|node| node.status.is_silent()) {
             self.want(store, slot, Trigger::NodeUpdate);
+        }
+        let previous = store.allocs().extra(slot).and_then(|extra| store.allocs().find(extra.previous?));
+        if let Some(previous) =
+            previous.filter(|previous| node(*previous).is_some_and(|node| !node.status.is_silent()))
+        {
+            self.want_if_stood_in_for(store, previous);
         }
     }
 

@@ -11,7 +11,7 @@ use berth_model::{
     job::JobType,
     store::{AllocRow, AllocSlot, JobRow, NodeRow, NodeSlot, Store},
 };
-use berth_scheduler::filters::Filters;
+use berth_scheduler::{filters::Filters, reconcile::stays_failed};
 
 use crate::follow::Follower;
 
@@ -197,8 +197,8 @@ fn judge(store: &Store, deployment: &Deployment, now: Timestamp) -> Option<Deplo
     let row = store.job(&deployment.job).filter(|_| deployment.status == DeploymentStatus::Running)?;
     let is_stuck = |group: &DeploymentGroup| is_per_node(row) && is_stuck(store, (row, deployment, group));
     let at_once = |group: &&DeploymentGroup| {
-        let carries_unhealthy = || carries_unhealthy(store, (row, deployment, group));
-        group.progress_deadline.is_zero() && (group.unhealthy > 0 || is_stuck(group) || carries_unhealthy())
+        let of_before = || has_unhealthy_of_before(store, (row, deployment, group), now);
+        group.progress_deadline.is_zero() && (group.unhealthy > 0 || is_stuck(group) || of_before())
     };
     if let Some(group) = deployment.groups.iter().find(at_once) {
         return Some(failed(store, (row, deployment, group), "Failed due to unhealthy allocations"));
@@ -277,24 +277,27 @@ fn is_deserted(store: &Store, of: GroupRollout<'_>) -> bool {
     !store.nodes().iter().any(|(slot, node)| node.is_ready() && !covered.contains(&slot) && fits(slot))
 }
 
-/// Whether an allocation that goes on unchanged has shown already that it is not well. Agents report that once, so a deployment
-/// that has no deadline would wait for it without end.
-fn carries_unhealthy(store: &Store, of: GroupRollout<'_>) -> bool {
+/// Whether a group has an allocation that its deployment has not placed and that will not be healthy: it was found unhealthy before,
+/// which its agent reports once, or has failed and is not replaced. A deployment without a deadline would wait for it without end.
+fn has_unhealthy_of_before(store: &Store, of: GroupRollout<'_>, now: Timestamp) -> bool {
     let (row, _, group) = of;
-    !group.carried.is_empty()
-        && allocs(store, row).any(|(slot, alloc)| {
-            alloc.is_desired()
-                && store.allocs().detail(slot).is_some_and(|detail| detail.healthy == Some(false))
-                && is_part(store, of, alloc)
-        })
+    allocs(store, row).filter(|(_, alloc)| is_of(store, alloc, group)).any(|(slot, alloc)| {
+        let is_unwell = || alloc.is_desired() && is_unwell(store, slot) && is_part(store, of, alloc);
+        is_unwell() || stays_failed(store, row, (slot, alloc), now)
+    })
+}
+
+/// Whether an allocation was found unhealthy.
+fn is_unwell(store: &Store, slot: AllocSlot) -> bool {
+    store.allocs().detail(slot).is_some_and(|detail| detail.healthy == Some(false))
 }
 
 /// Whether nothing more will be replaced, since what was found unhealthy is there or has failed.
 fn is_stuck(store: &Store, of: GroupRollout<'_>) -> bool {
     let (row, ..) = of;
     let is_sick = |(slot, alloc): (AllocSlot, &AllocRow)| {
-        let is_unwell = || store.allocs().detail(slot).is_some_and(|detail| detail.healthy == Some(false));
-        is_part(store, of, alloc) && (alloc.is_desired() && is_unwell() || has_ended_failed(store, alloc))
+        let is_unwell = alloc.is_desired() && is_unwell(store, slot);
+        is_part(store, of, alloc) && (is_unwell || has_ended_failed(store, alloc))
     };
     allocs(store, row).any(|at| has_failed(store, of, at))
         || allocs(store, row).any(is_sick) && has_old(store, of)

@@ -69,6 +69,29 @@ fn another_stands_in_until_the_node_is_back_and_then_one_of_the_two_goes() {
 }
 
 #[test]
+fn a_replacement_that_is_planned_while_the_node_comes_back_goes_again() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register_job(waiting(Some(3_600), true, Reconcile::KeepOriginal));
+    let (_, id, home) = shell.wanted()[0];
+    shell.observe(1, &[(id, ClientStatus::Running)]);
+    shell.sessions.remove(&1);
+    shell.pass(18);
+    assert_eq!(status(&shell, home), NodeStatus::Disconnected);
+    assert_eq!(next_of(&shell, id), None, "there is no other node");
+
+    shell.in_hand = Some(Vec::new());
+    shell.join(2, 2);
+    let request = shell.in_hand.take().expect("it is slow").remove(0);
+    let planned = shell.plan(request);
+    assert!(!places_nothing(&planned));
+    comes_back(&mut shell, id, home);
+    assert_eq!(status(&shell, home), NodeStatus::Ready);
+    shell.tell(planned);
+    assert_eq!(shell.wanted().iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [id]);
+}
+
+#[test]
 fn one_that_goes_on_after_its_return_is_rescheduled_like_any_other() {
     let (mut shell, id, home) = silent(waiting(Some(3_600), true, Reconcile::KeepOriginal));
     comes_back(&mut shell, id, home);

@@ -1,6 +1,9 @@
 //! Versions that reach what runs where it runs.
 
-use berth_model::{deployment::DeploymentStatus, job::Update};
+use berth_model::{
+    deployment::DeploymentStatus,
+    job::{ReschedulePolicy, Update},
+};
 
 use super::*;
 
@@ -134,26 +137,35 @@ fn what_is_found_while_a_deployment_begins_is_evidence_for_it() {
     assert_eq!(shell.deployment_status(1), DeploymentStatus::Successful);
 }
 
-/// Agents report once that an allocation is not healthy: a deployment without a deadline that goes on with it waits for nothing.
+/// Agents report once that an allocation is not healthy, and what failed may not be replaced: a deployment without a deadline that
+/// goes on with such would wait for nothing.
 #[test]
 fn a_deployment_without_a_deadline_fails_where_it_carries_what_is_unhealthy() {
-    let with = |max_parallel| {
+    let with = |count, max_parallel| {
         let mut job = web(5);
         let update = Update { max_parallel, progress_deadline: Duration::ZERO, ..Update::default() };
+        job.groups[0].count = count;
         job.groups[0].update = Some(Box::new(update));
+        job.groups[0].reschedule =
+            ReschedulePolicy { attempts: 0, unlimited: false, ..job.groups[0].reschedule };
         job
     };
-    let mut shell = Shell::new();
-    shell.hello_of(1, knowing(1), 1, 0);
-    shell.observe(1, &[]);
-    shell.register_job(with(2));
-    let ids = shell.wanted_ids();
-    shell.found_as(1, &ids[..1], 0, false);
-    assert_eq!(shell.deployment_status(0), DeploymentStatus::Failed);
-    shell.register_job(with(3));
-    assert_eq!(shell.wanted_ids(), ids, "nothing is replaced");
-    shell.tick(1);
-    assert_eq!(shell.deployment_status(1), DeploymentStatus::Failed);
+    for has_failed in [false, true] {
+        let mut shell = Shell::new();
+        shell.hello_of(1, knowing(1), 1, 0);
+        shell.observe(1, &[]);
+        shell.register_job(with(2, 2));
+        let ids = shell.wanted_ids();
+        match has_failed {
+            true => shell.observe_as(1, &[(ids[0], ClientStatus::Failed)], Some(false)),
+            false => shell.found_as(1, &ids[..1], 0, false),
+        }
+        assert_eq!(shell.deployment_status(0), DeploymentStatus::Failed);
+        shell.register_job(with(3, 3));
+        assert!(shell.wanted_ids().contains(&ids[1]), "nothing is replaced");
+        shell.tick(1);
+        assert_eq!(shell.deployment_status(1), DeploymentStatus::Failed, "{has_failed}");
+    }
 }
 
 #[test]

@@ -237,6 +237,39 @@ fn a_deployment_is_not_successful_where_its_last_allocation_fails() {
 }
 
 /// With the first of its nodes silent, which may come back.
+/// It failed before the rollback, and another has run in its place since.
+#[test]
+fn what_failed_of_the_version_that_a_rollback_returns_to_does_not_end_what_runs_by_now() {
+    let mut shell = two_nodes();
+    shell.fail_on(1);
+    assert_eq!(shell.nodes_with(0), [2]);
+    shell.register_job(log(60));
+    shell.settle_on(1);
+    shell.settle_on(2);
+    assert_eq!(shell.nodes_with(1), [1, 2]);
+    shell.register_job(log(50));
+    assert_eq!(shell.wanted().len(), 2, "what runs is replaced, one by one: {:?}", shell.versions());
+    shell.settle_on(1);
+    shell.settle_on(2);
+    assert_eq!(shell.nodes_with(2), [1, 2]);
+    assert_eq!(shell.rollout(), DeploymentStatus::Successful);
+}
+
+#[test]
+fn a_rollback_is_not_held_up_by_what_failed_of_the_version_that_it_returns_to() {
+    let mut shell = two_nodes();
+    shell.fail_on(1);
+    shell.register_job(log(60));
+    shell.settle_on(1);
+    shell.settle_on(2);
+    shell.fail_on(1);
+    assert_eq!(shell.versions(), [(NodeId(2), 1)].into(), "what failed is not started again");
+    shell.register_job(log(50));
+    assert_eq!(shell.versions(), [(NodeId(2), 2)].into());
+    shell.settle_on(2);
+    assert_eq!(shell.rollout(), DeploymentStatus::Successful);
+}
+
 #[test]
 fn nodes_that_are_silent_hold_up_no_others() {
     let mut shell = nodes(4);

@@ -8,8 +8,8 @@ use berth_model::{
     deployment::{Deployment, DeploymentStatus, PromoteDeployment, SetDeployment},
     eval::{Eval, Trigger},
     job::{
-        Disconnect, Group, HealthCheck, IgnoredSettings, Job, JobType, Periodic, Reconcile, Task,
-        TaskResources, Update,
+        Disconnect, Group, HealthCheck, IgnoredSettings, Job, JobType, Periodic, Reconcile, ReschedulePolicy,
+        Task, TaskResources, Update,
     },
     scaling::ScalingEvent,
     value::Value,
@@ -72,7 +72,11 @@ impl Cluster {
         let deploys = matches!(kind, JobType::Service | JobType::System) && self.draw(3) > 0;
         let update = deploys.then(|| Box::new(self.update()));
         let count = if kind.is_per_node() { count.min(1) } else { count };
-        let group = Group { count, tasks: vec![task], update, ..Group::new(name, kind) };
+        let mut group = Group { count, tasks: vec![task], update, ..Group::new(name, kind) };
+        if kind == JobType::Service && self.draw(4) == 0 {
+            let (attempts, interval) = (self.draw(2) as u32, self.span(20, 600));
+            group.reschedule = ReschedulePolicy { attempts, interval, unlimited: false, ..group.reschedule };
+        }
         if kind.is_per_node() { group } else { self.silent(group) }
     }
 

@@ -28,6 +28,7 @@ use crate::{
 use in_place::NewestVersion;
 pub use missing::MissingAllocs;
 use reschedule::ForcedReschedule;
+pub use reschedule::stays_failed;
 
 /// What a job needs.
 #[derive(Debug, Default)]

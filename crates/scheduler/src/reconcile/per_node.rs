@@ -34,15 +34,11 @@ pub(super) fn reconcile(
     let (mut live, mut unproven, mut is_unhealthy) = (0, 0, false);
     let mut canaries = 0;
     lose_ending(existing.iter().copied(), changes);
-    for alloc in existing {
+    let (ended, not_ended): (Vec<_>, Vec<_>) =
+        existing.iter().copied().partition(|alloc| alloc.row.is_terminal());
+    for alloc in not_ended {
         let node = alloc.row.node;
-        if alloc.row.is_terminal() {
-            // What was lost with its node is wanted again there; what ended by itself is not started again.
-            if alloc.is_current && alloc.row.ended_by_itself() {
-                covered.insert(node);
-                is_unhealthy |= alloc.row.client == ClientStatus::Failed;
-            }
-        } else if !alloc.row.is_desired() {
+        if !alloc.row.is_desired() {
             continue;
         } else if alloc.is_gone() {
             changes.stops.push(stop(alloc, StopReason::NodeLost));
@@ -76,6 +72,15 @@ pub(super) fn reconcile(
                     None => unproven += 1,
                 }
             }
+        }
+    }
+    // What was lost with its node is wanted again there; what ended by itself is not started again. Where another runs by now, as on a
+    // rollback to the version of which this one was, that one goes on, or is replaced.
+    for alloc in ended.into_iter().filter(|alloc| alloc.is_current && alloc.row.ended_by_itself()) {
+        if covered.insert(alloc.row.node) {
+            // What failed before this version was rolled out says nothing of it.
+            let is_own = alloc.row.job_version == row.current().version;
+            is_unhealthy |= is_own && alloc.row.client == ClientStatus::Failed;
         }
     }
     let fresh = if group.count == 0 { FreshAllocs::Nothing } else { FreshAllocs::OnNodes { covered } };

@@ -5,8 +5,8 @@ use std::{cell::OnceCell, time::Duration};
 
 use berth_model::{
     Timestamp,
-    alloc::{ClientStatus, Reschedule, Rescheduled},
-    job::{DelayFunction, RESCHEDULE_ATTEMPTS_MAX, ReschedulePolicy},
+    alloc::{ClientStatus, DesiredStatus, Reschedule, Rescheduled},
+    job::{DelayFunction, RESCHEDULE_ATTEMPTS_MAX, ReschedulePolicy, VersionChange},
     store::{AllocRow, AllocSlot, JobRow, Store},
 };
 
@@ -79,6 +79,26 @@ pub(super) fn verdict(
             RescheduleDecision::Now(remembered.into_iter().chain([Reschedule { at: now, of }]).collect())
         }
     }
+}
+
+/// Whether an allocation of a service has failed that is as the newest version of its job has it, and whose policy allows no other
+/// in its place: its group has one less from then on.
+pub fn stays_failed(
+    store: &Store,
+    job: &JobRow,
+    (slot, row): (AllocSlot, &AllocRow),
+    now: Timestamp,
+) -> bool {
+    let is_replaced = || store.allocs().extra(slot).is_some_and(|extra| extra.next.is_some());
+    let name = || Some(&job.version(row.job_version)?.job.groups.get(usize::from(row.group))?.name);
+    let policy = || Some(&job.job().group(name()?)?.1.reschedule);
+    let forced = ForcedReschedule::of(store, job);
+    let is_final = |policy| verdict(store, (slot, row), policy, now, &forced) == RescheduleDecision::Never;
+    row.client == ClientStatus::Failed
+        && row.desired == DesiredStatus::Run
+        && !is_replaced()
+        && job.change_of(row.job_version, row.group) != VersionChange::Replacement
+        && policy().is_some_and(is_final)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
