@@ -120,8 +120,17 @@ impl Tree<'_> {
     pub fn to_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
-            Self::Text(value) => value.parse().ok(),
+            Self::Text(value) => truth(value),
             _ => None,
         }
+    }
+}
+
+/// What HCL takes for a truth value where one is asked for.
+pub fn truth(text: &str) -> Option<bool> {
+    match text {
+        "true" | "1" => Some(true),
+        "false" | "0" => Some(false),
+        _ => None,
     }
 }

@@ -84,6 +84,7 @@ fn what_has_no_value_says_why() {
             "{ alpha = 1 }.alpah",
             "1.5.x",
             "\"x\" ? 1 : 2",
+            "\"1\" ? 1 : 2",
             "nobody",
             "node.class",
             "upper(node.class)",
@@ -112,6 +113,7 @@ fn what_has_no_value_says_why() {
             { alpha = 1 }.alpah → there is no `alpah` in it (did you mean `alpha`?)
             1.5.x → a number has no attribute `x`
             "x" ? 1 : 2 → a condition must be true or false, found text
+            "1" ? 1 : 2 → 1
             nobody → the reference to `nobody` stands outside of a string (for text, and for `${...}`, write quotes around it)
             node.class → `node` is not known before the task runs (it may stand alone in a string, as in `"${node.class}"`; nothing else can be done with it here)
             upper(node.class) → `node` is not known before the task runs (it may stand alone in a string, as in `"${node.class}"`; nothing else can be done with it here)

@@ -8,7 +8,10 @@ use crate::value::Value;
 
 #[derive(Debug)]
 pub(crate) enum Node {
-    Text(Box<str>),
+    Text {
+        text: Box<str>,
+        at: Offset,
+    },
     /// What it comes to is written, unless it declares a variable.
     Action(Pipeline),
     If(Branch),

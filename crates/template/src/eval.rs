@@ -178,7 +178,7 @@ impl Evaluator<'_> {
 
     fn node(&mut self, node: &Node, dot: &Value) -> Result<Flow, ErrorAt> {
         match node {
-            Node::Text(text) => self.write(text).map_err(|why| (0, why))?,
+            Node::Text { text, at } => self.write(text).map_err(|why| (*at, why))?,
             Node::Action(pipeline) => {
                 let value = self.pipeline(pipeline, dot, true)?;
                 if matches!(pipeline.binding, Binding::Nothing) {

@@ -165,7 +165,7 @@ impl Parser {
         let mut nodes = Vec::new();
         while let Some(Spanned { token, at, .. }) = self.tokens.next() {
             if let Token::Text(text) = token {
-                nodes.push(Node::Text(text.into()));
+                nodes.push(Node::Text { text: text.into(), at });
                 continue;
             }
             self.actions += 1;

@@ -97,8 +97,9 @@ const EVENTS_MAX: usize = 256;
 /// How often the last contact with a server is written to disk, while anything has to end without one.
 const CONTACT_WRITE_EVERY_NS: u64 = 5_000_000_000;
 
-/// How long tasks are given to end when the agent stops and takes them along, and how much more than the longest kill timeout.
-const STOP_TASKS_MAX: Duration = Duration::from_secs(60);
+/// How long tasks are given to end when the agent stops and takes them along, at least, and how much more than their delays and kill
+/// timeouts take.
+const STOP_TASKS_MIN: Duration = Duration::from_secs(60);
 const STOP_TASKS_BEYOND: Duration = Duration::from_secs(30);
 
 /// How long an agent that starts waits for what is on record as ended to be cleaned up: its servers have not heard of it for a
@@ -160,8 +161,6 @@ pub struct Agent {
     revoked: RevokedServers,
     /// When the last contact with a server was last written to disk.
     contact_written_ns: u64,
-    /// The longest time that a task gets between its kill signal and SIGKILL.
-    kill_timeout_max: Duration,
 }
 
 impl Agent {
@@ -279,7 +278,6 @@ impl Agent {
             learned,
             revoked: all_revoked,
             contact_written_ns: 0,
-            kill_timeout_max: config.kill_timeout_max,
         };
         Ok((agent, AgentInputs { events, done, requests }))
     }
@@ -320,13 +318,12 @@ impl Agent {
                     match mode {
                         ShutdownMode::LeaveTasks => return Ok(()),
                         ShutdownMode::StopTasks => {
-                            let most =
-                                STOP_TASKS_MAX.max(self.kill_timeout_max.saturating_add(STOP_TASKS_BEYOND));
+                            let most = self.ending_max().saturating_add(STOP_TASKS_BEYOND).max(STOP_TASKS_MIN);
                             stop_by_ns = Some(now_ns.saturating_add(nanos(most)));
                             self.stop_all();
                         }
                         ShutdownMode::Drain(how) => {
-                            shutdown_drain = Some(ShutdownDrain::begin(how, self.kill_timeout_max, now_ns));
+                            shutdown_drain = Some(ShutdownDrain::begin(how, now_ns));
                         }
                     }
                 }
@@ -424,6 +421,12 @@ impl Agent {
 
     fn lives(&self, alloc: AllocId) -> bool {
         self.node.alloc(alloc).is_some_and(|alloc| !alloc.has_ended())
+    }
+
+    /// How long what is here may take to end once it is stopped.
+    fn ending_max(&self) -> Duration {
+        let ends = self.node.allocs().filter(|alloc| !alloc.has_ended());
+        Duration::from_millis(ends.map(|alloc| alloc.ending_ms_max()).max().unwrap_or_default())
     }
 
     fn stop_all(&mut self) {

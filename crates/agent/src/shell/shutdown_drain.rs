@@ -6,8 +6,7 @@ use berth_api::agent::{Leaving as LeavingRequest, Up};
 
 use super::Agent;
 
-/// How long what is stopped at the deadline has to end, besides twice the longest kill timeout: a group's other tasks are stopped
-/// after its leader, and have theirs from then on.
+/// How long what is stopped at the deadline has to end, besides what its delays and kill timeouts take.
 const AFTER_DEADLINE_BEYOND: Duration = Duration::from_secs(30);
 /// How long the agent waits, after all has ended, until the ends are in the servers' log: an agent that stops earlier may have
 /// finished work run again elsewhere.
@@ -36,8 +35,8 @@ pub(super) struct ShutdownDrain {
     how: DrainOnShutdown,
     /// Nanoseconds since the Unix epoch: what is left then is stopped.
     deadline_ns: Option<u64>,
-    /// How long that has to end before the agent stops all the same.
-    after_deadline_ns: u64,
+    /// The longest time that something here has needed, or may need, to end once it is stopped.
+    ending_max: Duration,
     /// Whether the drain was requested on the present connection.
     requested: bool,
     /// Nothing is left to end since then, nanoseconds since the Unix epoch; what ended may still have to be reported.
@@ -45,18 +44,22 @@ pub(super) struct ShutdownDrain {
 }
 
 impl ShutdownDrain {
-    /// `kill_timeout_max` is the longest time that a task of this node gets between its kill signal and SIGKILL.
-    pub(super) fn begin(how: DrainOnShutdown, kill_timeout_max: Duration, now_ns: u64) -> Self {
+    pub(super) fn begin(how: DrainOnShutdown, now_ns: u64) -> Self {
         let deadline = if how.force { Some(Duration::ZERO) } else { how.deadline };
         let deadline_ns = deadline.map(|span| now_ns.saturating_add(nanos(span)));
-        let after_deadline = kill_timeout_max.saturating_mul(2).saturating_add(AFTER_DEADLINE_BEYOND);
-        Self { how, deadline_ns, after_deadline_ns: nanos(after_deadline), requested: false, ended_ns: None }
+        Self { how, deadline_ns, ending_max: Duration::ZERO, requested: false, ended_ns: None }
+    }
+
+    /// Gives what is stopped at the deadline at least so long to end.
+    fn allow(&mut self, ending: Duration) {
+        self.ending_max = self.ending_max.max(ending);
     }
 
     /// When the agent stops, whatever still runs or is still to be reported.
     pub(super) fn deadline_at(&self) -> Option<u64> {
         let report_deadline = self.ended_ns.map(|at_ns| at_ns.saturating_add(nanos(REPORTED_WITHIN)));
-        let over = self.deadline_ns.map(|at_ns| at_ns.saturating_add(self.after_deadline_ns));
+        let after_deadline_ns = nanos(self.ending_max.saturating_add(AFTER_DEADLINE_BEYOND));
+        let over = self.deadline_ns.map(|at_ns| at_ns.saturating_add(after_deadline_ns));
         report_deadline.into_iter().chain(over).min()
     }
 
@@ -90,6 +93,7 @@ impl Agent {
 
     /// Whether nothing is left that the node is emptied of, and the servers have written down how it ended.
     pub(super) fn has_left(&self, shutdown_drain: &mut ShutdownDrain) -> bool {
+        shutdown_drain.allow(self.ending_max());
         let is_system = |kind: &str| matches!(kind, "system" | "sysbatch");
         let stays = |kind: &str| shutdown_drain.how.ignore_system && is_system(kind);
         let left = || self.node.allocs().filter(|alloc| !stays(&alloc.spec().group.job_type));
@@ -109,36 +113,37 @@ mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
-    const KILL_TIMEOUT_MAX: Duration = Duration::from_secs(30);
 
     #[test]
     fn a_second_connection_gets_no_more_time() {
         let how = DrainOnShutdown { deadline: Some(Duration::from_secs(60)), ..DrainOnShutdown::default() };
-        let shutdown_drain = ShutdownDrain::begin(how, KILL_TIMEOUT_MAX, 10 * SECOND);
+        let shutdown_drain = ShutdownDrain::begin(how, 10 * SECOND);
         assert_eq!(shutdown_drain.request(Vec::new(), 10 * SECOND).deadline_ms, 60_000);
         assert_eq!(shutdown_drain.request(Vec::new(), 30 * SECOND).deadline_ms, 40_000);
         assert_eq!(shutdown_drain.request(Vec::new(), 300 * SECOND).deadline_ms, 1, "0 would be for ever");
-        assert_eq!(shutdown_drain.deadline_at(), Some(160 * SECOND));
+        assert_eq!(shutdown_drain.deadline_at(), Some(100 * SECOND));
     }
 
     /// Otherwise the agent is gone before SIGKILL is due, and tasks that do not end by themselves run on without it.
     #[test]
-    fn tasks_have_their_kill_timeouts_after_the_deadline_however_long_an_operator_allows_these_to_be() {
+    fn tasks_have_the_time_to_end_after_the_deadline_however_long_that_may_be() {
         let how = DrainOnShutdown { force: true, ..DrainOnShutdown::default() };
-        let shutdown_drain = ShutdownDrain::begin(how, Duration::from_secs(600), SECOND);
-        assert_eq!(shutdown_drain.deadline_at(), Some((1 + 2 * 600 + 30) * SECOND));
+        let mut shutdown_drain = ShutdownDrain::begin(how, SECOND);
+        shutdown_drain.allow(Duration::from_secs(600));
+        shutdown_drain.allow(Duration::ZERO);
+        assert_eq!(shutdown_drain.deadline_at(), Some((1 + 600 + 30) * SECOND));
     }
 
     #[test]
     fn without_a_deadline_it_waits_for_as_long_as_it_takes() {
         let how = DrainOnShutdown { deadline: None, ..DrainOnShutdown::default() };
-        let shutdown_drain = ShutdownDrain::begin(how, KILL_TIMEOUT_MAX, SECOND);
+        let shutdown_drain = ShutdownDrain::begin(how, SECOND);
         assert_eq!(
             (shutdown_drain.request(Vec::new(), 9 * SECOND).deadline_ms, shutdown_drain.deadline_at()),
             (0, None)
         );
         let force = DrainOnShutdown { force: true, ..how };
-        let forced = ShutdownDrain::begin(force, KILL_TIMEOUT_MAX, SECOND);
+        let forced = ShutdownDrain::begin(force, SECOND);
         assert!(forced.deadline_at().is_some());
     }
 }

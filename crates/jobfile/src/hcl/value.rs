@@ -4,7 +4,7 @@ use std::{borrow::Cow, cmp::Ordering, collections::BTreeMap, rc::Rc};
 
 use crate::{
     span::Span,
-    tree::{Entry, EntryKind, Name, Node, Tree},
+    tree::{Entry, EntryKind, Name, Node, Tree, truth},
 };
 
 /// A value. Copies share what they hold, so that a variable may be used a thousand times.
@@ -135,7 +135,7 @@ impl Value {
     pub fn to_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
-            Self::Text(text) => text.parse().ok(),
+            Self::Text(text) => truth(text),
             _ => None,
         }
     }

@@ -1,10 +1,14 @@
 //! A leader that stops, or whose disk is slow or full, hands the leadership over first: it accepts no new writes, finishes those that
 //! it has begun, and has another server take over. Requests of its clients wait meanwhile, and are forwarded to that one.
 
-use std::{fmt, sync::atomic::Ordering, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use berth_replication::{DiskFull, peer::PeerAddress};
-use tokio::time::Instant;
+use tokio::{task::JoinSet, time::Instant};
 
 use super::{Cluster, wire::PeerRequest};
 use crate::gauge_guard::GaugeGuard;
@@ -122,13 +126,19 @@ impl Cluster {
 /// Has a leader hand over whose disk is slow or full.
 #[derive(Default)]
 pub(super) struct UnfitDisk {
+    /// At most one. It takes seconds where the others are slow, in which they are still to be pinged.
+    handing_over: JoinSet<()>,
     last_attempt: Option<Instant>,
     reported: bool,
 }
 
 impl UnfitDisk {
     /// Hands over if this server leads on a slow or full disk, and another has a better one. Where none has, it goes on.
-    pub async fn check(&mut self, cluster: &Cluster) {
+    pub fn check(&mut self, cluster: &Arc<Cluster>) {
+        while self.handing_over.try_join_next().is_some() {}
+        if !self.handing_over.is_empty() {
+            return;
+        }
         let unfit = if cluster.leads() { cluster.unfit_disk() } else { None };
         let Some(why) = unfit else {
             self.reported = false;
@@ -145,7 +155,10 @@ impl UnfitDisk {
         }
         self.last_attempt = Some(Instant::now());
         tracing::warn!(%why, server = to, "another server is to lead");
-        let _leaving = GaugeGuard::new(&cluster.leaving);
-        cluster.hand_over_to(Some(to)).await;
+        let cluster = cluster.clone();
+        self.handing_over.spawn(async move {
+            let _leaving = GaugeGuard::new(&cluster.leaving);
+            cluster.hand_over_to(Some(to)).await;
+        });
     }
 }

@@ -43,7 +43,7 @@ pub(crate) async fn maintain(cluster: Arc<Cluster>, mut stop: watch::Receiver<bo
         cluster.send_servers_to_agents();
         cluster.report_versions(&mut versions);
         cluster.report_majority(&mut majority_heard);
-        unfit_disk.check(&cluster).await;
+        unfit_disk.check(&cluster);
         if last_ping.elapsed() >= PING {
             last_ping = tokio::time::Instant::now();
             cluster.ping_others();

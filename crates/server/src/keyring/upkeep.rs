@@ -1,7 +1,7 @@
 //! Background work of the keyring: every server obtains the key-encryption keys that open the root keys of the state; the leader
 //! creates the first root key, rotates it in time, and re-encrypts what older keys have encrypted.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
 
 use berth_model::{
     Index, KekId, RootKeyId, Timestamp,
@@ -126,16 +126,17 @@ impl Upkeep {
         self.may_have_replaced = false;
         for id in self.keyring.replaced_keks(store.keyring()) {
             let keyring = self.keyring.clone();
-            match tokio::task::spawn_blocking(move || keyring.discard(id)).await {
-                Ok(Ok(())) => {
+            let discarded = tokio::task::spawn_blocking(move || keyring.discard(id)).await;
+            let outcome = discarded.unwrap_or_else(|_| Err(io::Error::other(PANICKED)));
+            match outcome {
+                Ok(()) => {
                     tracing::info!(kek = %id, "a key-encryption key that was replaced is taken away")
                 }
-                Ok(Err(error)) => {
+                Err(error) => {
                     let path = self.keyring.path(id);
                     tracing::error!(kek = %id, path = %path.display(), %error, "a replaced key-encryption key stays on disk");
                     (self.may_have_replaced, self.last_discard_failure) = (true, Some(Instant::now()));
                 }
-                Err(_) => self.may_have_replaced = true,
             }
         }
     }

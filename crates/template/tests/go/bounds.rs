@@ -71,6 +71,8 @@ fn what_is_made_is_bounded() {
         let text = outcome(huge);
         assert!(text.contains("the limit of one template"), "{huge}: {text}");
     }
+    let later = format!("first\n{{{{ range loop 100000 }}}}{}{{{{ end }}}}", "a".repeat(100));
+    assert!(outcome(&later).starts_with("error: line 2, column 24: "), "{}", outcome(&later));
     let padded = format!("{{{{ printf `{}` }}}}", "%9999d".repeat(1_000));
     assert!(outcome(&padded).len() < 5 << 20);
     let padded = format!("{{{{ printf `{}`{} }}}}", "%9999d".repeat(1_000), " 1".repeat(1_000));

@@ -40,6 +40,18 @@ impl Alloc {
         !self.stop || self.is_leader(task) || !alive.any(|other| self.is_leader(other))
     }
 
+    /// Milliseconds that its tasks may take to end once they are asked to, but for what runs after them: leader, main tasks and sidecars
+    /// end one after the other.
+    pub fn ending_ms_max(&self) -> u64 {
+        let mut stages = [0; 3];
+        for (position, task) in self.run.group.tasks.iter().enumerate() {
+            let kill_timeout_ms = task.kill_timeout_ms.min(self.kill_timeout_ms_max.into());
+            let stage = if self.is_sidecar(position) { 2 } else { usize::from(!task.leader) };
+            stages[stage] = task.shutdown_delay_ms.saturating_add(kill_timeout_ms).max(stages[stage]);
+        }
+        stages.into_iter().fold(self.run.group.shutdown_delay_ms, u64::saturating_add)
+    }
+
     fn is_leader(&self, task: usize) -> bool {
         self.run.group.tasks[task].leader
     }

@@ -76,10 +76,23 @@ fn a_kill_timeout_beyond_the_nodes_limit_is_cut_and_the_task_says_so() {
     told(&mut node, Event::Started { of, at_ns: AT }, AT, &mut actions);
     told(&mut node, Event::Stop { alloc: of.alloc, reason: String::new() }, AT, &mut actions);
     assert_eq!(node.deadline(), Some(AT + 60_000_000_000));
+    assert_eq!(node.alloc(of.alloc).expect("an allocation").ending_ms_max(), 60_000);
     let events = &node.alloc(of.alloc).expect("an allocation").status().tasks[0].events;
     let said = events.last().map(|event| event.message.as_str());
     let why = "this node's --max-kill-timeout cuts the task's kill_timeout of 1m39s";
     assert_eq!(said, Some(format!("Sent interrupt. Waiting 1m0s before force killing: {why}").as_str()));
+}
+
+#[test]
+fn what_tasks_may_take_to_end_is_known_before_they_are_asked_to() {
+    let (mut node, mut actions) = (Node::new(1), Vec::new());
+    told(&mut node, Event::Run(run(&["1", "service+2", "a", "b:leader:shutdown3"])), 1, &mut actions);
+    let alloc = node.alloc(id(1)).expect("an allocation");
+    assert_eq!(
+        alloc.ending_ms_max(),
+        2_000 + (3_000 + 5_000) + 5_000,
+        "the group's delay, the leader, the rest"
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod address;
 mod error;
 mod lines;
+mod liveness;
 mod raw;
 mod response;
 mod socket;
@@ -81,6 +82,7 @@ impl Client {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(Duration::from_millis(CONNECT_TIMEOUT_MS)));
         connector.set_nodelay(true);
+        liveness::probe_requests(&mut connector);
         connector.enforce_http(false);
         let encrypting = HttpsConnectorBuilder::new().with_tls_config(tls.config().clone()).https_or_http();
         let encrypting = match tls.server_name() {

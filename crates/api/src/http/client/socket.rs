@@ -19,7 +19,7 @@ use tokio_tungstenite::{
     },
 };
 
-use super::{ApiError, CONNECT_TIMEOUT_MS, Client, ErrorResponse, REQUEST_TIMEOUT_MS, Target};
+use super::{ApiError, CONNECT_TIMEOUT_MS, Client, ErrorResponse, REQUEST_TIMEOUT_MS, Target, liveness};
 
 /// Close codes from here on are a status of HTTP more than this.
 const CLOSE_CODE_BASE: u16 = 4_000;
@@ -85,6 +85,7 @@ impl Client {
         let patience = Duration::from_millis(CONNECT_TIMEOUT_MS);
         let stream = timeout(patience, TcpStream::connect(&host)).await.map_err(io::Error::from)??;
         stream.set_nodelay(true)?;
+        liveness::probe(&stream)?;
         if self.address.is_encrypted() {
             self.tls.connect(stream, &host).await
         } else {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use globset::{GlobBuilder, GlobMatcher};
 
 use super::{Arguments, Function, function};
 use crate::hcl::value::Value;
@@ -72,9 +73,9 @@ fn read(arguments: &Arguments<'_>) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Files below a folder whose paths match a pattern: `*` within a name, `**` over folders, `?` for a character.
+/// Files below a folder whose paths match a pattern.
 fn files(arguments: &Arguments<'_>) -> Result<Value, String> {
-    let (root, pattern) = (path(arguments)?, arguments.text(1)?);
+    let (root, pattern) = (path(arguments)?, pattern(&arguments.text(1)?)?);
     let (mut found, mut folders, mut seen) = (Vec::new(), vec![root.clone()], 0);
     while let Some(folder) = folders.pop() {
         let entries =
@@ -89,7 +90,7 @@ fn files(arguments: &Arguments<'_>) -> Result<Value, String> {
                 Ok(kind) if kind.is_dir() => folders.push(path),
                 _ => {
                     let relative = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned();
-                    if matches(pattern.as_bytes(), relative.as_bytes()) {
+                    if pattern.is_match(&relative) {
                         found.push(relative);
                     }
                 }
@@ -100,46 +101,31 @@ fn files(arguments: &Arguments<'_>) -> Result<Value, String> {
     Ok(Value::list(found.into_iter().map(Value::text).collect()))
 }
 
-/// Whether a path matches a pattern. Each row holds how much of the path the pattern so far can match.
-fn matches(pattern: &[u8], path: &[u8]) -> bool {
-    let mut reach = vec![false; path.len() + 1];
-    reach[0] = true;
-    let mut rest = pattern;
-    while let Some((first, behind)) = rest.split_first() {
-        let (any, over_folders, behind) = match (first, behind) {
-            (b'*', [b'*', b'/', behind @ ..] | [b'*', behind @ ..]) => (true, true, behind),
-            (b'*', behind) => (true, false, behind),
-            (_, behind) => (false, false, behind),
-        };
-        let mut next = vec![false; path.len() + 1];
-        for at in 0..=path.len() {
-            if any {
-                let goes_on = at > 0 && next[at - 1] && (over_folders || path[at - 1] != b'/');
-                next[at] = reach[at] || goes_on;
-            } else if at > 0 {
-                let same = *first == path[at - 1] || *first == b'?' && path[at - 1] != b'/';
-                next[at] = reach[at - 1] && same;
-            }
-        }
-        (reach, rest) = (next, behind);
-    }
-    reach[path.len()]
+/// `*` and `?` stay within a name, `**` goes over folders; `[a-z]`, `[!a-z]` and `{one,other}` are known too.
+fn pattern(text: &str) -> Result<GlobMatcher, String> {
+    let built = GlobBuilder::new(text).literal_separator(true).backslash_escape(true).build();
+    Ok(built.map_err(|wrong| wrong.to_string())?.compile_matcher())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::pattern;
 
     #[test]
     fn patterns_match_within_names_and_over_folders() {
-        let all = |pattern: &str| {
+        let all = |text: &str| {
+            let pattern = pattern(text).expect("it is a pattern");
             let paths = ["a.txt", "b/a.txt", "b/c/a.txt", "b.md"];
-            paths.into_iter().filter(|path| matches(pattern.as_bytes(), path.as_bytes())).collect::<Vec<_>>()
+            paths.into_iter().filter(|path| pattern.is_match(path)).collect::<Vec<_>>()
         };
         assert_eq!(all("*.txt"), ["a.txt"]);
         assert_eq!(all("**/*.txt"), ["a.txt", "b/a.txt", "b/c/a.txt"]);
         assert_eq!(all("b/*"), ["b/a.txt"]);
         assert_eq!(all("?.m?"), ["b.md"]);
         assert_eq!(all("**"), ["a.txt", "b/a.txt", "b/c/a.txt", "b.md"]);
+        assert_eq!(all("[!a].*"), ["b.md"]);
+        assert_eq!(all("{b,c}/{a.txt,b.md}"), ["b/a.txt"]);
+        let wrong = pattern("{a,b").expect_err("it is not closed");
+        assert!(wrong.contains("{a,b"), "{wrong}");
     }
 }

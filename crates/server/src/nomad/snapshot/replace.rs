@@ -74,7 +74,7 @@ pub(in crate::nomad) async fn restore(mut call: Call, restoring: Arc<Semaphore>)
         let _turn = turn;
         replace(&proposer, &store, revives_tokens.then_some(true))
     });
-    let index = replaced.await.map_err(|_| Failure::bad_request("the snapshot cannot be restored"))??;
+    let index = replaced.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
     tracing::warn!(%index, "the state was restored from a snapshot");
     if !returning.is_empty() {
         let first: Vec<String> =
@@ -101,20 +101,28 @@ pub(in crate::nomad) async fn restore(mut call: Call, restoring: Arc<Semaphore>)
 fn replace(proposer: &Proposer, store: &Store, revives_tokens: Option<bool>) -> Result<Index, Failure> {
     let granted = store.granted().max(store.index());
     let last = Ok(Index::default());
-    let mut parts = PartProposer { proposer, granted, revives_tokens, number: 0, bytes: Vec::new(), last };
-    let outcome = snapshot::write_records(store, &mut parts);
-    if let Err(error) = outcome {
+    let mut parts = PartProposer {
+        proposer,
+        granted,
+        revives_tokens,
+        number: 0,
+        bytes: Vec::new(),
+        last,
+        is_over: false,
+    };
+    if let Err(error) = snapshot::write_records(store, &mut parts) {
         let why = parts.last.as_ref().err().cloned().unwrap_or_else(|| Failure::unwritten(&error));
         if why.text == OVERTAKEN {
             // The part that came out of its turn had them dropped, and there may be those of another by now.
+            parts.is_over = true;
             return Err(why);
         }
-        parts.abandon();
         return Err(Failure { text: format!("{}: nothing was restored, try again", why.text), ..why });
     }
     // The last part alone changes the state.
+    parts.is_over = true;
     parts.propose();
-    parts.last
+    parts.last.clone()
 }
 
 /// Proposes what is written.
@@ -126,6 +134,8 @@ struct PartProposer<'a> {
     bytes: Vec<u8>,
     /// What came of the last part.
     last: Result<Index, Failure>,
+    /// The servers have no parts of it that wait for others.
+    is_over: bool,
 }
 
 impl Write for PartProposer<'_> {
@@ -166,10 +176,14 @@ impl PartProposer<'_> {
         let &Self { granted, revives_tokens, .. } = self;
         Command::RestorePart(RestorePart { number, bytes, granted, revives_tokens })
     }
+}
 
-    /// Has the servers drop the parts that they have, as far as the leader is reached: they keep snapshots from being written,
-    /// and are dropped with any part that is refused. The token may be over that allowed the restore.
-    fn abandon(&self) {
-        Handle::current().block_on(self.proposer.take_back(self.part(u32::MAX, Vec::new())));
+/// Has the servers drop the parts that they have, as far as the leader is reached: they keep snapshots from being written, and are
+/// dropped with any part that is refused. The token may be over that allowed the restore.
+impl Drop for PartProposer<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            Handle::current().block_on(self.proposer.take_back(self.part(u32::MAX, Vec::new())));
+        }
     }
 }
