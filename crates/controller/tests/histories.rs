@@ -22,7 +22,7 @@ use berth_model::{
     store::Store,
 };
 
-use berth_scheduler::{Claims, Planner, reconcile::stays_failed};
+use berth_scheduler::{Claims, Planner, reconcile::failed_for_good};
 use cluster::{Cluster, node_of};
 
 /// Histories of the short form.
@@ -138,11 +138,10 @@ fn deployments_are_over_or_wait_for_room(store: &Store) {
     for of in store.deployments().active() {
         let row = store.job(&of.job).expect("it has a job");
         let mut evals = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));
-        let mut allocs = store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
         let ends = of.groups.iter().any(|group| group.require_progress_by > store.at());
         let waits = evals.any(|eval| !eval.status.is_terminal())
-            || ends && allocs.any(|at| stays_failed(store, row, at, store.at()));
-        assert!(waits, "{} of {} waits for nothing: {of:?}", of.id, of.job);
+            || ends && !failed_for_good(store, row, store.at()).is_empty();
+        assert!(waits, "{} of {} waits for nothing: {}", of.id, of.job, rules::all_of(store, row));
     }
 }
 

@@ -9,7 +9,7 @@ use berth_model::{
     job::VersionChange,
     store::{AllocRow, AllocSlot, JobRow, Store},
 };
-use berth_scheduler::reconcile::stays_failed;
+use berth_scheduler::reconcile::failed_for_good;
 
 /// What is wrong with a job that has not what it asks for, and no reason for it. It may be so while an evaluation is being made;
 /// jobs with one allocation on each node have a rule of their own.
@@ -21,10 +21,11 @@ pub fn lacks(store: &Store, row: &JobRow) -> Option<String> {
     let allocs: Vec<(AllocSlot, &AllocRow)> =
         store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?))).collect();
     let wanted = allocs.iter().filter(|(_, alloc)| alloc.is_desired()).count();
+    let failed = failed_for_good(store, row, store.at());
     // Each name is done once, however often it ran.
     let is_over = |at: &&(AllocSlot, &AllocRow)| match job.job_type.runs_to_completion() {
         true => is_over(store, row, **at),
-        false => stays_failed(store, row, **at, store.at()),
+        false => failed.contains(&at.0),
     };
     let names =
         allocs.iter().filter(is_over).map(|(_, alloc)| (alloc.job_version, alloc.group, alloc.name_index));

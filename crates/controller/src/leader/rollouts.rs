@@ -11,7 +11,7 @@ use berth_model::{
     job::JobType,
     store::{AllocRow, AllocSlot, JobRow, NodeRow, NodeSlot, Store},
 };
-use berth_scheduler::{filters::Filters, reconcile::stays_failed};
+use berth_scheduler::{filters::Filters, reconcile::failed_for_good};
 
 use crate::follow::Follower;
 
@@ -277,14 +277,16 @@ fn is_deserted(store: &Store, of: GroupRollout<'_>) -> bool {
     !store.nodes().iter().any(|(slot, node)| node.is_ready() && !covered.contains(&slot) && fits(slot))
 }
 
-/// Whether a group has an allocation that its deployment has not placed and that will not be healthy: it was found unhealthy before,
-/// which its agent reports once, or has failed and is not replaced. A deployment without a deadline would wait for it without end.
+/// Whether a group has an allocation that will not be healthy although this deployment has not found it unhealthy: it was found so
+/// before, which its agent reports once, or has failed and is not replaced. A deployment without a deadline would wait for it without
+/// end.
 fn has_unhealthy_of_before(store: &Store, of: GroupRollout<'_>, now: Timestamp) -> bool {
     let (row, _, group) = of;
-    allocs(store, row).filter(|(_, alloc)| is_of(store, alloc, group)).any(|(slot, alloc)| {
-        let is_unwell = || alloc.is_desired() && is_unwell(store, slot) && is_part(store, of, alloc);
-        is_unwell() || stays_failed(store, row, (slot, alloc), now)
-    })
+    let is_carried_unwell = |(slot, alloc): (AllocSlot, &AllocRow)| {
+        alloc.is_desired() && is_unwell(store, slot) && is_part(store, of, alloc)
+    };
+    let is_own = |slot: &AllocSlot| store.allocs().row(*slot).is_some_and(|alloc| is_of(store, alloc, group));
+    allocs(store, row).any(is_carried_unwell) || failed_for_good(store, row, now).iter().any(is_own)
 }
 
 /// Whether an allocation was found unhealthy.

@@ -26,7 +26,7 @@ pub struct Rules {
 }
 
 /// What there is of a job, for people.
-fn all_of(store: &Store, row: &JobRow) -> String {
+pub fn all_of(store: &Store, row: &JobRow) -> String {
     let allocs: Vec<_> = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot)).collect();
     let evals: Vec<_> = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot)).collect();
     let nodes: Vec<_> = store.nodes().iter().map(|(slot, row)| (slot, row.id, row.status)).collect();

@@ -83,7 +83,8 @@ pub(super) fn reconcile(
         .partition(|e| !e.is_current && (keeps_old || e.must_go().is_none() && !step.is_to_stand_in_for(e)));
     current.into_iter().for_each(|alloc| step.keep_or_replace(alloc));
     let failed = || ended.iter().filter(|e| needs_verdict(e) && !e.is_replaced());
-    step.is_unhealthy |= failed().next().is_some();
+    // Whoever has its name by now has shown, or will, what there is to know.
+    step.is_unhealthy |= failed().any(|failed| !step.count.taken.contains(failed.row.name_index));
     // What goes for good leaves nothing that a canary could stand beside.
     let some_stay = !old.is_empty() && step.count.left > 0;
     let wanted_canaries = step.rollout.canaries(some_stay);

@@ -28,7 +28,7 @@ use crate::{
 use in_place::NewestVersion;
 pub use missing::MissingAllocs;
 use reschedule::ForcedReschedule;
-pub use reschedule::stays_failed;
+pub use reschedule::failed_for_good;
 
 /// What a job needs.
 #[derive(Debug, Default)]

@@ -1,12 +1,16 @@
 //! When a failed allocation is replaced: its policy, and the replacements so far. Attempts, delays and what is remembered
 //! of them are as Nomad's, so that a job behaves alike.
 
-use std::{cell::OnceCell, time::Duration};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use berth_model::{
     Timestamp,
     alloc::{ClientStatus, DesiredStatus, Reschedule, Rescheduled},
-    job::{DelayFunction, RESCHEDULE_ATTEMPTS_MAX, ReschedulePolicy, VersionChange},
+    job::{DelayFunction, Group, JobType, RESCHEDULE_ATTEMPTS_MAX, ReschedulePolicy, VersionChange},
     store::{AllocRow, AllocSlot, JobRow, Store},
 };
 
@@ -81,24 +85,62 @@ pub(super) fn verdict(
     }
 }
 
-/// Whether an allocation of a service has failed that is as the newest version of its job has it, and whose policy allows no other
-/// in its place: its group has one less from then on.
-pub fn stays_failed(
-    store: &Store,
-    job: &JobRow,
-    (slot, row): (AllocSlot, &AllocRow),
-    now: Timestamp,
-) -> bool {
-    let is_replaced = || store.allocs().extra(slot).is_some_and(|extra| extra.next.is_some());
-    let name = || Some(&job.version(row.job_version)?.job.groups.get(usize::from(row.group))?.name);
-    let policy = || Some(&job.job().group(name()?)?.1.reschedule);
+/// The allocations of a service that have failed, are as the newest version of their job has them, and will have no other in their
+/// place: their policy allows none, or older ones have the place. Their group lacks them until these are replaced.
+pub fn failed_for_good(store: &Store, job: &JobRow, now: Timestamp) -> Vec<AllocSlot> {
+    let allocs = || store.jobs().allocs(job).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
+    let is_replaced = |slot| store.allocs().extra(slot).is_some_and(|extra| extra.next.is_some());
+    let is_current = |row: &AllocRow| job.change_of(row.job_version, row.group) != VersionChange::Replacement;
+    let has_failed = |slot, row: &AllocRow| {
+        row.client == ClientStatus::Failed
+            && row.desired == DesiredStatus::Run
+            && !is_replaced(slot)
+            && is_current(row)
+    };
+    let mut failed: Vec<_> = allocs().filter(|(slot, row)| has_failed(*slot, row)).collect();
+    if failed.is_empty() || job.job().job_type != JobType::Service {
+        return Vec::new();
+    }
+    let group = |row: &AllocRow| {
+        let of = job.version(row.job_version)?.job.groups.get(usize::from(row.group))?;
+        Some(&*job.job().group(&of.name)?.1)
+    };
+    let mut live: BTreeMap<&str, LiveAllocs> = BTreeMap::new();
+    for (_, row) in allocs().filter(|(_, row)| row.is_desired()) {
+        let Some(group) = group(row) else { continue };
+        let live = live.entry(&group.name).or_default();
+        live.all += 1;
+        if is_current(row) {
+            live.current.insert(row.name_index);
+        }
+    }
     let forced = ForcedReschedule::of(store, job);
-    let is_final = |policy| verdict(store, (slot, row), policy, now, &forced) == RescheduleDecision::Never;
-    row.client == ClientStatus::Failed
-        && row.desired == DesiredStatus::Run
-        && !is_replaced()
-        && job.change_of(row.job_version, row.group) != VersionChange::Replacement
-        && policy().is_some_and(is_final)
+    failed.retain(|&(slot, row)| {
+        let Some(group) = group(row) else { return false };
+        let LiveAllocs { all, current } = live.entry(&group.name).or_default();
+        let is_full = || *all >= group.count && !is_canary(store, job, (slot, row), group);
+        let is_final =
+            || verdict(store, (slot, row), &group.reschedule, now, &forced) == RescheduleDecision::Never;
+        current.len() < group.count as usize
+            && !current.contains(&row.name_index)
+            && (is_full() || is_final())
+    });
+    failed.into_iter().map(|(slot, _)| slot).collect()
+}
+
+/// What runs of a group.
+#[derive(Default)]
+struct LiveAllocs {
+    all: u32,
+    /// The names of those that are as the newest version has them.
+    current: BTreeSet<u32>,
+}
+
+/// Whether an allocation stands beside those that it may replace: its group has not been promoted.
+fn is_canary(store: &Store, job: &JobRow, (slot, row): (AllocSlot, &AllocRow), group: &Group) -> bool {
+    let deployment = store.deployments().of_version(&job.key, row.job_version);
+    store.allocs().extra(slot).is_some_and(|extra| extra.canary)
+        && deployment.and_then(|of| of.group(&group.name)).is_some_and(|of| !of.promoted)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use berth_api::http::{
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
-    time::{Instant, interval_at},
+    time::{Instant, interval_at, timeout},
 };
 
 use super::escape::EscapeDetector;
@@ -27,6 +27,8 @@ const TYPED_BYTES_MAX: usize = 16 << 10;
 const TYPED_MAX: usize = 4;
 /// Between two heartbeats to the server.
 const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Without a byte from the server for so long, its machine is gone: it says every ten seconds that it lives.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// The exit code after a hang-up.
 const HUNG_UP: i32 = 130;
 
@@ -54,7 +56,14 @@ pub async fn carry(
 }
 
 async fn listen(receiver: &mut SocketReceiver<ExecOutputFrame>) -> Result<i32, Failure> {
-    while let Some(frame) = receiver.next().await? {
+    let silent = |_| {
+        let why = format!(
+            "nothing came from the server for {} s: its machine, or the way there, is gone",
+            SILENCE_MAX.as_secs()
+        );
+        Failure::new(Exit::Unreachable, why)
+    };
+    while let Some(frame) = timeout(SILENCE_MAX, receiver.next()).await.map_err(silent)?? {
         if let Some(chunk) = frame.stdout {
             output::print_bytes(&chunk.data)?;
         }
