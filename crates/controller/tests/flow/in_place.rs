@@ -1,7 +1,7 @@
 //! Versions that reach what runs where it runs.
 
 use berth_model::{
-    deployment::DeploymentStatus,
+    deployment::{DeploymentStatus, PromoteDeployment},
     job::{ReschedulePolicy, Update},
 };
 
@@ -135,6 +135,42 @@ fn what_is_found_while_a_deployment_begins_is_evidence_for_it() {
     shell.catch_up();
     shell.tick(1);
     assert_eq!(shell.deployment_status(1), DeploymentStatus::Successful);
+}
+
+/// The older ones have the place of the canary that failed after its promotion: nothing is placed for it, and none of them updated.
+#[test]
+fn a_deployment_without_a_deadline_fails_where_older_ones_have_the_place_of_what_has_failed() {
+    let with = |memory_mb| {
+        let mut job = web(5);
+        let update = Update { canary: 1, progress_deadline: Duration::ZERO, ..Update::default() };
+        job.groups[0].update = Some(Box::new(update));
+        job.groups[0].tasks[0].resources.memory_mb = memory_mb;
+        job
+    };
+    let mut shell = Shell::new();
+    shell.hello_of(1, knowing(1), 1, 0);
+    shell.observe(1, &[]);
+    shell.register_job(with(100));
+    let old = shell.wanted_ids();
+    shell.observe_as(1, &[(old[0], ClientStatus::Running), (old[1], ClientStatus::Running)], Some(true));
+    assert_eq!(shell.deployment_status(0), DeploymentStatus::Successful);
+    shell.register_job(with(110));
+    let canary = shell.wanted_ids().into_iter().find(|id| !old.contains(id)).expect("a canary");
+    shell.observe_as(1, &[(canary, ClientStatus::Running)], Some(true));
+
+    shell.in_hand = Some(Vec::new());
+    let id =
+        shell.store.deployments().of_version(&JobKey::new("default", "web"), 1).expect("it is deployed").id;
+    let promote = PromoteDeployment { id, groups: None, eval: EvalId(77) };
+    shell.request(98, Command::PromoteDeployment(Box::new(promote)));
+    shell.observe_as(1, &[(canary, ClientStatus::Failed)], Some(true));
+    for request in shell.in_hand.take().expect("they are slow") {
+        let planned = shell.plan(request);
+        shell.tell(planned);
+    }
+    shell.tick(1);
+    assert_eq!(shell.wanted_ids(), old);
+    assert_eq!(shell.deployment_status(1), DeploymentStatus::Failed);
 }
 
 /// Agents report once that an allocation is not healthy, and what failed may not be replaced: a deployment without a deadline that

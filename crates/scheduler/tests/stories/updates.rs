@@ -116,7 +116,6 @@ fn what_is_unhealthy_stops_the_update_and_is_replaced_in_time() {
          plan web
          wait 30
          plan web
-         well web[0]#3
          plan web
          fail web
          plan web",
@@ -156,6 +155,36 @@ fn canaries_stand_beside_the_old_until_they_are_promoted() {
             plan web: nothing
             plan web: stop web[0] NotNeeded web[1] JobUpdated web[2] JobUpdated place web[1]@a after web[1] after web[0] for web[1] web[2]@a after web[2] after web[0] for web[2]
             plan web: nothing
+        "#]],
+    );
+}
+
+/// Its place was taken by an older one as it failed; once another of its version has its name, it holds up nothing.
+#[test]
+fn what_failed_and_has_a_successor_of_its_name_holds_up_no_update() {
+    check(
+        "node a cpu=1000 mem=1000
+         node b cpu=1000 mem=1000
+         node c cpu=1000 mem=1000
+         job web count=2 cpu=100 mem=100 distinct_hosts parallel=1 canary=1 resched=0
+         plan web
+         succeed web
+         job web count=2 cpu=110 mem=100 distinct_hosts parallel=1 canary=1 resched=0
+         plan web
+         well web[0]#2
+         promote web
+         end web[0]#2 failed
+         plan web
+         down a
+         plan web
+         well web[0]#3
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@b deploy 2
+            plan web: place canary web[0]@c deploy 2 with 1 canaries
+            plan web: nothing
+            plan web: stop web[0] NodeLost place web[0]@c for web[0]
+            plan web: stop web[1] JobUpdated place web[1]@b after web[1] for web[1]
         "#]],
     );
 }
