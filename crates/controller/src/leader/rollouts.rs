@@ -198,7 +198,8 @@ fn judge(store: &Store, deployment: &Deployment, now: Timestamp) -> Option<Deplo
     let is_stuck = |group: &DeploymentGroup| is_per_node(row) && is_stuck(store, (row, deployment, group));
     let at_once = |group: &&DeploymentGroup| {
         let of_before = || has_unhealthy_of_before(store, (row, deployment, group), now);
-        group.progress_deadline.is_zero() && (group.unhealthy > 0 || is_stuck(group) || of_before())
+        let has_deadline = group.require_progress_by != Timestamp::default();
+        !has_deadline && (group.unhealthy > 0 || is_stuck(group) || of_before())
     };
     if let Some(group) = deployment.groups.iter().find(at_once) {
         return Some(failed(store, (row, deployment, group), "Failed due to unhealthy allocations"));

@@ -137,6 +137,32 @@ fn what_is_found_while_a_deployment_begins_is_evidence_for_it() {
     assert_eq!(shell.deployment_status(1), DeploymentStatus::Successful);
 }
 
+/// Deadlines begin with the first placement: one of a group of which nothing is placed never does.
+#[test]
+fn a_deployment_fails_where_a_group_goes_on_with_what_has_failed_and_nothing_begins_its_deadline() {
+    let with = |count| {
+        let mut job = web(5);
+        job.groups[0].reschedule =
+            ReschedulePolicy { attempts: 0, unlimited: false, ..job.groups[0].reschedule };
+        job.groups.push(Group { name: "other".to_owned(), count: 1, ..job.groups[0].clone() });
+        job.groups[0].count = count;
+        job
+    };
+    let mut shell = Shell::new();
+    shell.hello_of(1, knowing(1), 1, 0);
+    shell.observe(1, &[]);
+    shell.register_job(with(2));
+    let is_other = |slot| shell.store.allocs().row(slot).expect("it is there").group == 1;
+    let (other, well): (Vec<_>, Vec<_>) = shell.wanted().into_iter().partition(|(slot, ..)| is_other(*slot));
+    let well: Vec<_> = well.into_iter().map(|(_, id, _)| (id, ClientStatus::Running)).collect();
+    shell.observe_as(1, &[well[0], well[1], (other[0].1, ClientStatus::Failed)], Some(true));
+    shell.pass(601);
+    assert_eq!(shell.deployment_status(0), DeploymentStatus::Failed);
+    shell.register_job(with(3));
+    shell.tick(1);
+    assert_eq!(shell.deployment_status(1), DeploymentStatus::Failed);
+}
+
 /// The older ones have the place of the canary that failed after its promotion: nothing is placed for it, and none of them updated.
 #[test]
 fn a_deployment_without_a_deadline_fails_where_older_ones_have_the_place_of_what_has_failed() {
