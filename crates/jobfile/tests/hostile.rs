@@ -119,6 +119,29 @@ fn only_so_many_blocks_are_opened() {
 }
 
 #[test]
+fn a_replacement_makes_no_more_than_a_value_may_take_and_its_searches_are_bounded() {
+    let job = |expression: &str| {
+        format!("job \"x\" {{\nmeta = {{\nv = {expression}\n}}\ntask \"t\" {{\ndriver = \"d\"\n}}\n}}")
+    };
+    let long = |text: &str| format!(r#"join("", [for i in range(100000) : "{text}"])"#);
+    // A match of a megabyte, a hundred thousand times.
+    let message =
+        hcl_message(&job(&format!(r#"regex_replace({}, "(?s).+", {})"#, long("0123456789"), long("$0"))));
+    assert!(message.contains("its value would take more than 16 MiB"), "{message}");
+    // Each search looks at all that is left before it takes one letter, also where mistakes are forgiven.
+    let searches = format!(r#"regex_replace({}, ".*[^A-Z]|[A-Z]", "")"#, long("AAAAAAAAAA"));
+    for searches in [searches.clone(), format!("try({searches}, {searches}, 1)")] {
+        let message = hcl_message(&job(&searches));
+        assert!(
+            message.contains("looks through too much text") || message.contains("look at more than 64 MiB"),
+            "{message}"
+        );
+    }
+    let message = hcl_message(&job(r#"regex_replace("a", "[a-z]{1000}{1000}", "")"#));
+    assert!(message.contains("takes more than 64 KiB when it is compiled"), "{message}");
+}
+
+#[test]
 fn a_source_beyond_the_limit_is_not_looked_at() {
     let long = vec![b'\n'; SOURCE_BYTES_MAX + 1];
     for message in [parse(&long, "x", &Inputs::default()), parse_json(&long, "x")]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use berth_model::store::{JobRow, NodeSlot, Store};
+use berth_model::store::{AllocRow, JobRow, NodeSlot, Store};
 
 /// An allocation beside another one of its job on the same node, both of which are to run: there is none, whatever happens. A job
 /// with several groups has one of each.
@@ -36,8 +36,13 @@ pub fn lacks(store: &Store, row: &JobRow) -> Option<String> {
     }
     let allocs = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
     let covering = allocs.filter(|alloc| alloc.is_desired() || store.keeps_node_covered(alloc));
-    let covered: BTreeSet<NodeSlot> = covering.map(|alloc| alloc.node).collect();
+    let place = |alloc: &AllocRow| Some((alloc.node, store.job_of(alloc)?.1.name.as_str()));
+    let covered: BTreeSet<(NodeSlot, &str)> = covering.filter_map(place).collect();
     let mut open = store.nodes().iter().filter(|(_, node)| node.is_ready() && !node.purged);
-    let (_, node) = open.find(|(slot, _)| !covered.contains(slot))?;
-    Some(format!("job {} has nothing on node {}, and no reason", row.key, node.id))
+    let lacks = |slot| {
+        let mut wanted = job.groups.iter().filter(|group| group.count > 0);
+        wanted.any(|group| !covered.contains(&(slot, group.name.as_str())))
+    };
+    let (_, node) = open.find(|(slot, _)| lacks(*slot))?;
+    Some(format!("job {} lacks something on node {}, and has no reason", row.key, node.id))
 }

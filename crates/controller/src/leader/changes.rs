@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use berth_model::{
     EvalId, Index, JobKey,
-    alloc::{DesiredStatus, StopReason},
+    alloc::{ClientStatus, DesiredStatus, StopReason},
     eval::{Eval, EvalStatus, Trigger},
     event::StateChange,
-    job::Group,
+    job::{Group, VersionChange},
     node::NodeStatus,
     store::{AllocRow, AllocSlot, EvalSlot, JobRow, NodeRow, NodeSlot, Store},
 };
@@ -46,9 +46,10 @@ impl Leader {
                 self.note_awaited(store, *slot);
                 self.note_loss(store, index, *slot);
                 self.want_if_overlooked(store, *slot);
+                self.want_if_done_twice(store, *slot);
             }
             StateChange::DeploymentChanged(id, _) => {
-                let created = store.deployments().get(*id).filter(|d| d.create_index == d.modify_index);
+                let created = store.deployments().get(*id).filter(|created| created.create_index == index);
                 if created.is_some_and(|created| created.groups.iter().any(|group| group.placed > 0)) {
                     self.look_for_evidence(replica, *id);
                 }
@@ -110,7 +111,9 @@ impl Leader {
         for (_, row) in store.jobs().iter().filter(|(_, row)| !has_all_by_its_counts(row)) {
             let trigger = match () {
                 () if lacks_of_count(store, row).is_some() => Trigger::AllocFailure,
-                () if lacks_of_nodes(store, row).is_some() => Trigger::NodeUpdate,
+                () if lacks_of_nodes(store, row).is_some() || has_old_on_ready_nodes(store, row) => {
+                    Trigger::NodeUpdate
+                }
                 () => continue,
             };
             self.work.wanting.entry(row.key.clone()).or_insert(trigger);
@@ -172,6 +175,16 @@ impl Leader {
     fn want_if_stood_in_for(&mut self, store: &Store, slot: AllocSlot) {
         let goes_on = store.allocs().row(slot).is_some_and(AllocRow::is_desired);
         if goes_on && store.allocs().extra(slot).is_some_and(|extra| extra.next.is_some()) {
+            self.want(store, slot, Trigger::Reconnect);
+        }
+    }
+
+    /// It has ended well out of sight, on a disconnected node, and the one that was placed in its stead does the same work.
+    fn want_if_done_twice(&mut self, store: &Store, slot: AllocSlot) {
+        let ended_well =
+            |row: &&AllocRow| row.client == ClientStatus::Complete && row.desired == DesiredStatus::Run;
+        let next = store.allocs().row(slot).filter(ended_well).and_then(|_| store.allocs().extra(slot)?.next);
+        if next.and_then(|next| store.alloc(next)).is_some_and(|(_, row)| row.is_desired()) {
             self.want(store, slot, Trigger::Reconnect);
         }
     }
@@ -239,6 +252,15 @@ impl Leader {
         let keys: Vec<JobKey> = keys.collect();
         self.work.wanting.extend(keys.into_iter().map(|key| (key, Trigger::NodeUpdate)));
     }
+}
+
+/// Whether a job that runs on each node has yet to be updated on one: it may have taken no work as the others were.
+fn has_old_on_ready_nodes(store: &Store, row: &JobRow) -> bool {
+    let mut allocs = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
+    let is_ready = |alloc: &AllocRow| store.nodes().row(alloc.node).is_some_and(NodeRow::is_ready);
+    let is_old = |alloc: &AllocRow| row.change_of(alloc.job_version, alloc.group) != VersionChange::Nothing;
+    row.job().job_type.is_per_node()
+        && allocs.any(|alloc| alloc.is_desired() && is_old(alloc) && is_ready(alloc))
 }
 
 fn is_open(store: &Store, eval: EvalSlot) -> bool {

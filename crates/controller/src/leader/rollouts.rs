@@ -233,7 +233,7 @@ fn is_per_node(row: &JobRow) -> bool {
 fn unfinished<'a>(store: &Store, row: &JobRow, deployment: &'a Deployment) -> Vec<&'a DeploymentGroup> {
     let all = || deployment.groups.iter();
     if !is_per_node(row) {
-        return all().filter(|group| !group.is_healthy()).collect();
+        return all().filter(|group| !is_healthy(store, (row, deployment, group))).collect();
     }
     if all().all(|group| group.healthy == 0) {
         return all().collect();
@@ -243,6 +243,38 @@ fn unfinished<'a>(store: &Store, row: &JobRow, deployment: &'a Deployment) -> Ve
         is_through(store, of) || is_deserted(store, of)
     };
     all().filter(|group| !is_over(group)).collect()
+}
+
+/// Whether all that a group with a count must show has been shown.
+fn is_healthy(store: &Store, of: GroupRollout<'_>) -> bool {
+    let (.., group) = of;
+    let LiveAllocs { live, healthy } = live_allocs(store, of);
+    group.promoted && healthy >= group.desired_total && healthy == live
+}
+
+/// How many allocations of a group are there, and how many of them have shown that they are well.
+struct LiveAllocs {
+    live: u32,
+    healthy: u32,
+}
+
+/// Of one on a disconnected node and the one that stands in for it only that one counts: they are one of the count.
+fn live_allocs(store: &Store, of: GroupRollout<'_>) -> LiveAllocs {
+    let (row, deployment, group) = of;
+    let is_stood_in_for = |(slot, alloc): &(AllocSlot, &AllocRow)| {
+        alloc.is_desired()
+            && !is_heard(store, alloc)
+            && store.allocs().extra(*slot).is_some_and(|extra| extra.next.is_some())
+            && is_part(store, of, alloc)
+    };
+    let (mut live, mut healthy) = (group.live(), group.healthy);
+    let replaces_unknown =
+        row.job().group(&group.name).is_some_and(|(_, of)| of.on_disconnect().replaces_unknown());
+    for (slot, _) in allocs(store, row).filter(|at| replaces_unknown && is_stood_in_for(at)) {
+        live = live.saturating_sub(1);
+        healthy = healthy.saturating_sub(u32::from(store.is_proven(slot, deployment.id)));
+    }
+    LiveAllocs { live, healthy }
 }
 
 /// A job, its active deployment, and a group of that.
@@ -356,11 +388,12 @@ fn can_go_on(store: &Store, of: GroupRollout<'_>) -> bool {
     let (row, deployment, group) = of;
     let job = row.version(deployment.job_version).map(|version| &version.job);
     let update = job.and_then(|job| job.group(&group.name)?.1.update.as_deref());
+    let LiveAllocs { live, healthy } = live_allocs(store, of);
     let unproven = || match is_per_node(row) {
         true => allocs(store, row).filter(|at| is_unproven(store, of, *at)).count(),
-        false => group.live().saturating_sub(group.healthy) as usize,
+        false => live.saturating_sub(healthy) as usize,
     };
-    let is_short = group.live() < group.desired_total || is_per_node(row) && has_old(store, of);
+    let is_short = live < group.desired_total || is_per_node(row) && has_old(store, of);
     group.promoted && is_short && update.is_none_or(|update| unproven() < update.max_parallel as usize)
 }
 

@@ -87,7 +87,8 @@ pub(super) fn call(
         return Err(EvalError::at(span, wrong_count(function, values.len())));
     }
     evaluator.spend(values.iter().map(Value::bytes).fold(0, u64::saturating_add), span)?;
-    let arguments = Arguments { values: &values, base_dir: evaluator.base_dir };
+    let spend = |bytes| evaluator.spend(bytes, span);
+    let arguments = Arguments { values: &values, base_dir: evaluator.base_dir, spend: &spend };
     (function.run)(&arguments).map_err(|wrong| EvalError::at(span, format!("{}: {wrong}", quoted(call.name))))
 }
 
@@ -165,9 +166,16 @@ struct Arguments<'a> {
     values: &'a [Value],
     /// Where the paths of file functions begin; none where there are no such functions.
     base_dir: Option<&'a Path>,
+    /// Counts bytes that are looked at beyond the arguments, each once.
+    spend: &'a dyn Fn(u64) -> EvalResult<()>,
 }
 
 impl<'a> Arguments<'a> {
+    /// Counts so many bytes as looked at.
+    fn look_at(&self, bytes: usize) -> Result<(), String> {
+        (self.spend)(bytes as u64).map_err(|_| "it looks through too much text for one file".to_owned())
+    }
+
     /// The value at a position, from 0; null if there is none.
     fn value(&self, at: usize) -> &'a Value {
         self.values.get(at).unwrap_or(&Value::Null)

@@ -147,9 +147,12 @@ fn is_to_be_succeeded(job: &Job, alloc: &ExistingAlloc<'_>, keeps_old: bool) -> 
         && alloc.row.client == ClientStatus::Failed
         && alloc.row.desired == DesiredStatus::Run;
     let by_others = by_request || by_node;
+    // There may have been no capacity for its successor as it had to go.
+    let had_to_go =
+        matches!(stop_reason, Some(StopReason::NodeLost | StopReason::Drained | StopReason::Preempted));
     let is_left = match alloc.is_current {
         true => by_others,
-        false => by_failure || keeps_old && by_others,
+        false => by_failure || keeps_old && (by_others || had_to_go),
     };
     is_left && !alloc.is_replaced()
 }

@@ -117,10 +117,14 @@ pub fn failed_for_good(store: &Store, job: &JobRow, now: Timestamp) -> Vec<Alloc
     let forced = ForcedReschedule::of(store, job);
     failed.retain(|&(slot, row)| {
         let Some(group) = group(row) else { return false };
-        let LiveAllocs { all, current } = live.entry(&group.name).or_default();
-        let is_full = || *all >= group.count && !is_canary(store, job, (slot, row), group);
         let is_final =
             || verdict(store, (slot, row), &group.reschedule, now, &forced) == RescheduleDecision::Never;
+        // Canaries stand beside the count.
+        if is_canary(store, job, (slot, row), group) {
+            return is_final();
+        }
+        let LiveAllocs { all, current } = live.entry(&group.name).or_default();
+        let is_full = || *all >= group.count;
         current.len() < group.count as usize
             && !current.contains(&row.name_index)
             && (is_full() || is_final())

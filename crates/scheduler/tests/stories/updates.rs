@@ -116,6 +116,7 @@ fn what_is_unhealthy_stops_the_update_and_is_replaced_in_time() {
          plan web
          wait 30
          plan web
+         well web[0]#3
          plan web
          fail web
          plan web",

@@ -276,7 +276,11 @@ impl Call {
     pub fn target(&self) -> String {
         let parameters =
             self.query.pairs().filter(|(name, _)| !matches!(name.as_str(), "index" | "wait" | "stale"));
-        parameters.fold(self.path.clone(), |target, (name, value)| format!("{target}\0{name}={value}"))
+        // Lengths, since any text may stand in any of them: no two requests have one target.
+        let part = |text: &str| format!("{}:{text}", text.len());
+        parameters.fold(part(&self.path), |target, (name, value)| {
+            format!("{target}&{}={}", part(name), part(value))
+        })
     }
 
     /// A part of the path, decoded. Empty when the route's template does not name it.

@@ -47,11 +47,11 @@ impl PerAddress {
         let max = share.of(address);
         let address = host(address);
         let mut counts = self.lock();
-        let count = counts.entry(address).or_default();
-        if *count >= max {
+        // One that is refused leaves nothing behind: nobody would take it away.
+        if counts.get(&address).copied().unwrap_or_default() >= max {
             return None;
         }
-        *count += 1;
+        *counts.entry(address).or_default() += 1;
         Some(AddressGuard { all: self.clone(), address })
     }
 

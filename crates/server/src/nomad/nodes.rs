@@ -229,13 +229,13 @@ pub(super) async fn purge(call: Call) -> Reply {
     }
     let collect = Collect { nodes: vec![id], decided_on: Some(view.log_index()), ..Collect::default() };
     let Index(index) = call.propose(Command::Collect(Box::new(collect))).await?;
-    // A machine that is gone for good may be in somebody's hands: its certificate must let nobody in.
-    if call.server().secure.is_some() {
-        call.propose(Command::ChangeAcl(Box::new(ChangeAcl::RevokeNode(id)))).await?;
-    }
     let after = call.view();
     if after.node(id).is_some_and(|(now, _)| now.create_index.0 < index) {
         return Err(Failure::new(StatusCode::CONFLICT, "the node changed meanwhile, and was not purged"));
+    }
+    // A machine that is gone for good may be in somebody's hands: its certificate must let nobody in.
+    if call.server().secure.is_some() {
+        call.propose(Command::ChangeAcl(Box::new(ChangeAcl::RevokeNode(id)))).await?;
     }
     reply::json(
         &call.query,

@@ -1,7 +1,12 @@
 //! Functions of text. Positions and lengths count characters.
 
+use regex::{Regex, RegexBuilder};
+
 use super::{Arguments, Function, check_bytes, function};
-use crate::hcl::value::Value;
+use crate::{diagnostic::quoted, hcl::value::Value};
+
+/// Bytes that a compiled regular expression may take.
+const REGEX_BYTES_MAX: usize = 64 << 10;
 
 pub(super) static TABLE: &[Function] = &[
     function("chomp", 1..=1, |a| Ok(Value::text(a.text(0)?.trim_end_matches(['\n', '\r'])))),
@@ -58,21 +63,40 @@ fn replace(arguments: &Arguments<'_>) -> Result<Value, String> {
     Ok(Value::text(text.replace(&*from, &to)))
 }
 
+/// The time that a search takes grows with the text behind the last match and with the size of the expression, and each match is a search
+/// of its own.
 fn regex_replace(arguments: &Arguments<'_>) -> Result<Value, String> {
-    /// Bytes that a compiled expression may take.
-    const REGEX_BYTES_MAX: usize = 1 << 20;
     let (text, pattern, to) = (arguments.text(0)?, arguments.text(1)?, arguments.text(2)?);
-    let regex = regex::RegexBuilder::new(&pattern).size_limit(REGEX_BYTES_MAX).build();
-    let regex = regex.map_err(|_| format!("{pattern:?} is not a regular expression"))?;
+    let (regex, weight) = compiled(&pattern)?;
+    let references = to.matches('$').count();
     let (mut result, mut done) = (String::new(), 0);
-    for captures in regex.captures_iter(&text) {
+    let mut matches = regex.captures_iter(&text);
+    loop {
+        arguments.look_at(weight.saturating_mul(text.len() - done))?;
+        let Some(captures) = matches.next() else { break };
         let Some(found) = captures.get(0) else { continue };
         result.push_str(&text[done..found.start()]);
+        // No group is longer than the match.
+        let made = references.saturating_mul(found.len()).saturating_add(to.len());
+        check_bytes(made.saturating_add(result.len()))?;
         captures.expand(&to, &mut result);
         done = found.end();
-        check_bytes(result.len())?;
     }
     Ok(Value::text(result + &text[done..]))
+}
+
+/// A regular expression, and how much a byte of text weighs that it looks at.
+fn compiled(pattern: &str) -> Result<(Regex, usize), String> {
+    /// The most bytes that an expression may take when it is compiled, with that weight.
+    const SIZES: [(usize, usize); 3] = [(4 << 10, 1), (16 << 10, 4), (REGEX_BYTES_MAX, 16)];
+    for (bytes_max, weight) in SIZES {
+        match RegexBuilder::new(pattern).size_limit(bytes_max).build() {
+            Ok(regex) => return Ok((regex, weight)),
+            Err(regex::Error::CompiledTooBig(_)) => {}
+            Err(_) => return Err(format!("{} is not a regular expression", quoted(pattern))),
+        }
+    }
+    Err(format!("{} takes more than {} KiB when it is compiled", quoted(pattern), REGEX_BYTES_MAX >> 10))
 }
 
 fn split(arguments: &Arguments<'_>) -> Result<Value, String> {

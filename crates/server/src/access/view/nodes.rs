@@ -31,7 +31,9 @@ impl CallerView {
         &self,
         ids: impl RangeBounds<NodeId>,
     ) -> impl DoubleEndedIterator<Item = (&NodeRow, &NodeDetail)> {
-        self.view.store.nodes().range(ids).filter_map(|(_, slot)| self.node_in(slot))
+        // Whoever sees none does not look through all of them.
+        let seen = self.access.sees_nodes().then(|| self.view.store.nodes().range(ids));
+        seen.into_iter().flatten().filter_map(|(_, slot)| self.node_in(slot))
     }
 
     /// All nodes, by id.

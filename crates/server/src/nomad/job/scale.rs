@@ -1,5 +1,7 @@
 //! The counts of a job's groups: reading and changing them.
 
+use std::collections::BTreeMap;
+
 use berth_api::http::{JobRegistered, JobScale};
 use berth_model::{
     Index, Timestamp,
@@ -7,6 +9,7 @@ use berth_model::{
     job::{GROUP_COUNT_MAX, Group, Job, Scaling},
     scaling::ScalingEvent,
     store::JobRow,
+    value::Value,
 };
 
 use super::{index, key, not_found};
@@ -25,6 +28,8 @@ use crate::{
 
 /// Bytes of a message that are kept.
 const MESSAGE_BYTES_MAX: usize = 4 << 10;
+/// Bytes that are kept of what a scaling says to programs, as JSON.
+const META_BYTES_MAX: usize = 8 << 10;
 
 /// `GET /v1/job/:id/scale`
 pub(in crate::nomad) async fn read(call: Call) -> Reply {
@@ -59,12 +64,7 @@ pub(in crate::nomad) async fn scale(mut call: Call) -> Reply {
         previous_count: group.count,
         error: request.error,
         message: message(request.message)?,
-        meta: request
-            .meta
-            .iter()
-            .flatten()
-            .map(|(name, json)| (name.clone(), value::from_json(json)))
-            .collect(),
+        meta: meta(request.meta.unwrap_or_default())?,
         eval,
         at: Timestamp::default(),
         index: Index::default(),
@@ -134,6 +134,17 @@ fn count(row: &JobRow, group: &Group, request: &JobScale) -> Result<Option<u32>,
         }
     }
     Ok(Some(fits))
+}
+
+/// Twenty scalings of each group are kept, on every server.
+fn meta(values: BTreeMap<String, serde_json::Value>) -> Result<BTreeMap<String, Value>, Failure> {
+    let bytes = serde_json::to_vec(&values).map_or(usize::MAX, |text| text.len());
+    if bytes > META_BYTES_MAX {
+        return Err(Failure::bad_request(format!(
+            "Meta has {bytes} bytes, at most {META_BYTES_MAX} are kept: shorten it"
+        )));
+    }
+    Ok(values.iter().map(|(name, json)| (name.clone(), value::from_json(json))).collect())
 }
 
 fn message(text: String) -> Result<String, Failure> {
