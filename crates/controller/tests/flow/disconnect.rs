@@ -3,7 +3,8 @@
 use berth_model::{
     alloc::StopReason,
     constraint::{Spread, SpreadTarget},
-    job::{Disconnect, Reconcile},
+    deployment::DeploymentStatus,
+    job::{Disconnect, Reconcile, Update},
 };
 
 use super::*;
@@ -89,6 +90,50 @@ fn a_replacement_that_is_planned_while_the_node_comes_back_goes_again() {
     assert_eq!(status(&shell, home), NodeStatus::Ready);
     shell.tell(planned);
     assert_eq!(shell.wanted().iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [id]);
+}
+
+/// Both are of its version and healthy, and one of the count.
+#[test]
+fn a_deployment_counts_an_allocation_and_the_one_that_stands_in_for_it_once() {
+    let with = |memory_mb| {
+        let mut job = waiting(Some(3_600), true, Reconcile::KeepOriginal);
+        job.groups[0].count = 3;
+        job.groups[0].tasks[0].resources.memory_mb = memory_mb;
+        job.groups[0].update = Some(Box::new(Update { max_parallel: 1, ..Update::default() }));
+        job
+    };
+    let mut shell = Shell::new();
+    (1..=4).for_each(|node| shell.join(node as u64, node));
+    shell.register_job(with(600));
+    let settle = |shell: &mut Shell| {
+        shell.wanted().iter().for_each(|(.., node)| {
+            if shell.sessions.contains_key(&(node.0 as u64)) {
+                shell.settle_on(node.0);
+            }
+        })
+    };
+    settle(&mut shell);
+    let key = JobKey::new("default", "web");
+    let status =
+        |shell: &Shell, version| shell.store.deployments().of_version(&key, version).expect("one").status;
+    assert_eq!(status(&shell, 0), DeploymentStatus::Successful);
+
+    shell.register_job(with(610));
+    let version = |shell: &Shell, slot| shell.store.allocs().row(slot).expect("it is there").job_version;
+    let new = |shell: &Shell| {
+        shell.wanted().into_iter().filter(|(slot, ..)| version(shell, *slot) == 1).collect::<Vec<_>>()
+    };
+    let home = new(&shell)[0].2;
+    shell.settle_on(home.0);
+    assert_eq!(new(&shell).len(), 2, "the next is placed");
+    shell.sessions.remove(&(home.0 as u64));
+    shell.pass(18);
+    assert_eq!(new(&shell).len(), 3, "another stands in for the first");
+    for _ in 0..2 {
+        settle(&mut shell);
+    }
+    assert_eq!(status(&shell, 1), DeploymentStatus::Successful);
+    assert_eq!(new(&shell).len(), 4, "all three are new, and one is waited for");
 }
 
 #[test]
@@ -278,6 +323,13 @@ fn runs_since(shell: &mut Shell, (session, id): (u64, AllocId), second: u64) {
 /// One of two was done again while it was out of sight, and has ended well after all: the other is not taken for done.
 #[test]
 fn batch_work_that_ended_well_out_of_sight_is_done_once() {
+    // Where none of them runs on, nothing of the node that is back says that it was stood in for.
+    for second in [ClientStatus::Running, ClientStatus::Complete] {
+        ended_out_of_sight(second);
+    }
+}
+
+fn ended_out_of_sight(second: ClientStatus) {
     let disconnect = Disconnect {
         lost_after: Some(Duration::from_secs(3_600)),
         reconcile: Reconcile::KeepReplacement,
@@ -298,8 +350,13 @@ fn batch_work_that_ended_well_out_of_sight_is_done_once() {
     assert_eq!(again.len(), 2, "others stand in for both");
     shell.observe(2, &running(&again));
     shell.hello(7, 1, 1, 0);
-    shell.observe(7, &[(first[0], ClientStatus::Complete), (first[1], ClientStatus::Running)]);
+    shell.observe(7, &[(first[0], ClientStatus::Complete), (first[1], second)]);
     shell.pass(2);
     let desired: Vec<AllocId> = shell.wanted().iter().map(|(_, id, _)| *id).collect();
-    assert_eq!(desired, [again[1]], "the first is done, and the second still to be");
+    match second {
+        ClientStatus::Running => {
+            assert_eq!(desired, [again[1]], "the first is done, and the second still to be")
+        }
+        _ => assert_eq!(desired, [], "both are done"),
+    }
 }

@@ -28,7 +28,7 @@ fn one_canary() -> Update {
 
 impl Shell {
     /// What should run on a node does and is well, what should end has.
-    fn settle_on(&mut self, node: u128) {
+    pub(super) fn settle_on(&mut self, node: u128) {
         let (_, row) = self.store.node(NodeId(node)).expect("it is there");
         let live = self.store.nodes().live(row).filter_map(|slot| self.store.allocs().row(slot));
         let (runs, ends): (Vec<_>, Vec<_>) = live.map(|row| (row.id, row.is_desired())).partition(|of| of.1);

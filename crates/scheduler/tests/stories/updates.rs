@@ -160,6 +160,31 @@ fn canaries_stand_beside_the_old_until_they_are_promoted() {
     );
 }
 
+/// It had to go while there was no capacity for its successor, which is of the version that it was.
+#[test]
+fn what_is_lost_before_the_promotion_is_succeeded_once_there_is_capacity() {
+    check(
+        "node a cpu=1000 mem=1000
+         node b cpu=1000 mem=1000
+         job web count=2 cpu=100 mem=600 parallel=1 canary=1
+         plan web
+         succeed web
+         node c cpu=1000 mem=1000
+         job web count=2 cpu=110 mem=600 parallel=1 canary=1
+         plan web
+         down b
+         plan web
+         node d cpu=1000 mem=1000
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@b deploy 2
+            plan web: place canary web[0]@c deploy 2 with 1 canaries
+            plan web: stop web[1] NodeLost refuse 1 (2 considered; dc1 2; exhausted memory 2) then blocked queued-allocs
+            plan web: place version 0 of web[1]@d for web[1]
+        "#]],
+    );
+}
+
 /// Its place was taken by an older one as it failed; once another of its version has its name, it holds up nothing.
 #[test]
 fn what_failed_and_has_a_successor_of_its_name_holds_up_no_update() {
