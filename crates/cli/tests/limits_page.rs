@@ -172,6 +172,7 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("server/src/nomad/job/launch.rs ID_PREFIX_CHARS_MAX", "what a dispatch carries"),
     ("server/src/nomad/job/launch.rs PAYLOAD_BYTES_MAX", "what a dispatch carries"),
     ("server/src/nomad/job/scale.rs MESSAGE_BYTES_MAX", "the message of a scaling"),
+    ("server/src/nomad/job/scale.rs META_BYTES_MAX", "the message of a scaling"),
     ("server/src/nomad/jobs/statuses.rs NAME_BYTES_MAX", "`PUT /v1/jobs/statuses`"),
     ("server/src/nomad/joins.rs LASTS_MAX", "join tokens that have not expired"),
     ("server/src/nomad/metrics/nomad_names.rs GROUPS_MAX", "groups of which Nomad's metrics"),

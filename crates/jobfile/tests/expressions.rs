@@ -288,7 +288,7 @@ fn functions_of_text() {
             format("%s", "a", "b") → `format`: 2 arguments, of which the pattern uses 1
             format("%d") → `format`: there is no argument for `%d`
             format("%y", 1) → `format`: there is no verb `%y`
-            regex_replace("a", "(", "b") → `regex_replace`: "(" is not a regular expression
+            regex_replace("a", "(", "b") → `regex_replace`: `(` is not a regular expression
         "#]],
     );
 }

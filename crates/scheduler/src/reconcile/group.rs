@@ -82,16 +82,15 @@ pub(super) fn reconcile(
         .into_iter()
         .partition(|e| !e.is_current && (keeps_old || e.must_go().is_none() && !step.is_to_stand_in_for(e)));
     current.into_iter().for_each(|alloc| step.keep_or_replace(alloc));
-    let failed = || ended.iter().filter(|e| needs_verdict(e) && !e.is_replaced());
-    // Whoever has its name by now has shown, or will, what there is to know.
-    step.is_unhealthy |= failed().any(|failed| !step.count.taken.contains(failed.row.name_index));
+    let failed = failed_last(&ended, &step.count.taken);
+    step.is_unhealthy |= !failed.is_empty();
     // What goes for good leaves nothing that a canary could stand beside.
     let some_stay = !old.is_empty() && step.count.left > 0;
     let wanted_canaries = step.rollout.canaries(some_stay);
     let names: Vec<u32> = old.iter().map(|alloc| alloc.row.name_index).collect();
     let awaits_canaries = wanted_canaries > 0;
     step.update(old, awaits_canaries);
-    failed().for_each(|failed| step.consider_failed(failed, false));
+    failed.into_iter().for_each(|failed| step.consider_failed(failed, false));
     unsucceeded.into_iter().for_each(|alloc| step.succeed(alloc));
     let deployment = step.rollout.begin(group.count, wanted_canaries, &existing);
     let canaries = step.place_canaries(&canaries, wanted_canaries, &names);
@@ -134,6 +133,20 @@ fn counts_as_done(job: &Job, alloc: &ExistingAlloc<'_>) -> bool {
 
 fn needs_verdict(alloc: &ExistingAlloc<'_>) -> bool {
     alloc.row.client == ClientStatus::Failed && alloc.is_current && alloc.row.desired == DesiredStatus::Run
+}
+
+/// The last of each name to have failed, where no other has that name by now: it alone has a place in the count, and shows how its
+/// version is.
+fn failed_last<'a, 'e>(ended: &[&'e ExistingAlloc<'a>], taken: &Names) -> Vec<&'e ExistingAlloc<'a>> {
+    let failed = ended.iter().copied().filter(|alloc| needs_verdict(alloc) && !alloc.is_replaced());
+    let mut last: BTreeMap<u32, &ExistingAlloc<'_>> = BTreeMap::new();
+    for alloc in failed.filter(|alloc| !taken.contains(alloc.row.name_index)) {
+        let known = last.entry(alloc.row.name_index).or_insert(alloc);
+        if known.row.create_index < alloc.row.create_index {
+            *known = alloc;
+        }
+    }
+    last.into_values().collect()
 }
 
 /// Whether nobody has taken the place of an allocation that was asked to end by request, was lost on a node that is there, or

@@ -27,6 +27,12 @@ impl<I> Age<I> {
     }
 }
 
+impl<I> From<(Index, I)> for Age<I> {
+    fn from((created, id): (Index, I)) -> Self {
+        Self { created, id }
+    }
+}
+
 /// The same bounds, as the store has them.
 pub(crate) fn ages<I>((first, last): Span<Age<I>>) -> Span<(Index, I)> {
     let age = |position: Age<I>| (position.created, position.id);

@@ -276,11 +276,7 @@ impl Call {
     pub fn target(&self) -> String {
         let parameters =
             self.query.pairs().filter(|(name, _)| !matches!(name.as_str(), "index" | "wait" | "stale"));
-        // Lengths, since any text may stand in any of them: no two requests have one target.
-        let part = |text: &str| format!("{}:{text}", text.len());
-        parameters.fold(part(&self.path), |target, (name, value)| {
-            format!("{target}&{}={}", part(name), part(value))
-        })
+        target(&self.path, parameters.map(|(name, value)| (name.as_str(), value.as_str())))
     }
 
     /// A part of the path, decoded. Empty when the route's template does not name it.
@@ -300,6 +296,26 @@ impl Call {
         bytes_max: usize,
         read: impl FnOnce(&[u8]) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
+        let (is_small, work) = self.reading(bytes_max, read).await?;
+        if is_small { work() } else { self.api.heavy.run(work).await }
+    }
+
+    /// The same for what may take long however small the text is: on threads that yield to those on which others wait.
+    pub async fn body_apart<T: Send + 'static>(
+        &mut self,
+        bytes_max: usize,
+        read: impl FnOnce(&[u8]) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (_, work) = self.reading(bytes_max, read).await?;
+        self.api.lists.run(work).await
+    }
+
+    /// Reads the body: whether it is small, and what checks and parses it.
+    async fn reading<T, F: FnOnce(&[u8]) -> Result<T, Failure>>(
+        &mut self,
+        bytes_max: usize,
+        read: F,
+    ) -> Result<(bool, impl FnOnce() -> Result<T, Failure> + use<T, F>), Failure> {
         debug_assert!(self.query.contract().body.is_some(), "the table of routes names no body");
         let body = self.raw_body();
         let text = body::read(&self.api, &self.headers, body, bytes_max).await?;
@@ -309,7 +325,7 @@ impl Call {
             failpoint("http.body", &text.bytes);
             depth::check(&text.bytes, depth_max).and_then(|()| read(&text.bytes))
         };
-        if is_small { work() } else { self.api.heavy.run(work).await }
+        Ok((is_small, work))
     }
 
     /// The body, to be read as it comes.
@@ -366,4 +382,23 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &[u8], ignored: &Ignored) -> Resu
 
 fn parse_all<T: DeserializeOwned>(text: &[u8], ignored: &Ignored) -> Result<T, Failure> {
     ignored.read(text).map_err(|error| Failure::bad_request(format!("decode the request's body: {error}")))
+}
+
+/// A path and parameters as one text. With lengths, since any text may stand in any of them: no two requests have the same.
+fn target<'q>(path: &str, parameters: impl Iterator<Item = (&'q str, &'q str)>) -> String {
+    let part = |text: &str| format!("{}:{text}", text.len());
+    parameters.fold(part(path), |target, (name, value)| format!("{target}&{}={}", part(name), part(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::target;
+
+    #[test]
+    fn no_value_is_taken_for_another_parameter() {
+        let one = target("/v1/jobs", [("namespace", "default"), ("prefix", "web")].into_iter());
+        for value in ["default\0prefix=web", "default&6:prefix=3:web", "default&prefix=web"] {
+            assert_ne!(one, target("/v1/jobs", [("namespace", value)].into_iter()));
+        }
+    }
 }

@@ -35,12 +35,13 @@ pub(crate) trait Listing: Clone + Send + 'static {
     /// The keys that can be in the list.
     fn span(&self) -> Span<Self::Key>;
 
-    /// The rows of some keys, in their order.
+    /// The rows of some keys, in their order; none of those that the caller may not see. They are counted like others: what a list looks
+    /// at in one go is bounded, whether or not it is in the list.
     fn rows<'v>(
         &self,
         view: &'v CallerView,
         span: Span<Self::Key>,
-    ) -> impl DoubleEndedIterator<Item = (Self::Key, Self::Row<'v>)>;
+    ) -> impl DoubleEndedIterator<Item = (Self::Key, Option<Self::Row<'v>>)>;
 
     /// Whether a row is in the list.
     fn has(&self, _: &Self::Row<'_>) -> bool {
@@ -124,7 +125,8 @@ impl<L: Listing> Cursor<L> {
         let piece = PieceStart::begin(filter.as_ref(), items.bytes());
         for _ in 0..rows_max {
             let Some((key, row)) = next() else { return Ok(None) };
-            if !listing.has(&row) || !passes(filter.as_mut(), || listing.whole(view, &row))? {
+            let Some(row) = row.filter(|row| listing.has(row)) else { continue };
+            if !passes(filter.as_mut(), || listing.whole(view, &row))? {
                 if piece.is_full(filter.as_ref(), items.bytes()) {
                     break;
                 }
@@ -151,7 +153,7 @@ impl<L: Listing> Cursor<L> {
         let mut next = || if *reverse { rows.next_back() } else { rows.next() };
         for _ in 0..rows_max {
             let (key, row) = next()?;
-            if listing.has(&row) {
+            if row.is_some_and(|row| listing.has(&row)) {
                 return Some(key);
             }
         }

@@ -105,7 +105,8 @@ mod tests {
         drop(first);
         assert!(count("10.0.0.1").is_some());
         drop((second, other));
-        assert!(addresses.lock().is_empty());
+        assert!(addresses.count(ip("10.0.0.3"), AddressLimit::equal(0)).is_none());
+        assert!(addresses.lock().is_empty(), "who is refused is not remembered");
     }
 
     #[test]

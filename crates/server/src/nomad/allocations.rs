@@ -52,22 +52,21 @@ impl Listing for Allocs {
         &self,
         view: &'v CallerView,
         span: Span<Age<AllocId>>,
-    ) -> impl DoubleEndedIterator<Item = (Age<AllocId>, AllocParts<'v>)> {
-        let by_age = self.range == IdRange::ALL;
-        let rows: Box<dyn DoubleEndedIterator<Item = AllocParts<'v>> + 'v> = if by_age {
-            Box::new(view.allocs_by_age(age::ages(span)))
-        } else {
-            Box::new(view.allocs_by_id(age::ids(span)))
-        };
-        let created = move |parts: &AllocParts<'_>| if by_age { parts.row.create_index } else { Index(0) };
-        rows.map(move |parts| (Age { created: created(&parts), id: parts.row.id }, parts))
+    ) -> impl DoubleEndedIterator<Item = (Age<AllocId>, Option<Self::Row<'v>>)> {
+        let rows: Box<dyn DoubleEndedIterator<Item = (Age<AllocId>, Option<Self::Row<'v>>)> + 'v> =
+            if self.range == IdRange::ALL {
+                Box::new(view.allocs_by_age(age::ages(span)).map(|(age, parts)| (age.into(), parts)))
+            } else {
+                Box::new(view.allocs_of_ids(age::ids(span)).map(|(id, parts)| ((Index(0), id).into(), parts)))
+            };
+        rows
     }
 
-    fn whole(&self, _: &CallerView, parts: &AllocParts<'_>) -> Value {
+    fn whole(&self, _: &CallerView, parts: &Self::Row<'_>) -> Value {
         serde_json::to_value(convert::allocation(parts)).unwrap_or_default()
     }
 
-    fn item<'v>(&self, _: &'v CallerView, parts: &AllocParts<'v>) -> impl Serialize {
+    fn item<'v>(&self, _: &'v CallerView, parts: &Self::Row<'v>) -> impl Serialize {
         convert::allocation_stub(parts, self.with)
     }
 }

@@ -57,26 +57,21 @@ impl Listing for Deployments {
         &self,
         view: &'v CallerView,
         span: Span<Age<DeploymentId>>,
-    ) -> impl DoubleEndedIterator<Item = (Age<DeploymentId>, &'v Known)> {
-        let by_age = self.range == IdRange::ALL;
-        let rows: Box<dyn DoubleEndedIterator<Item = &'v Arc<Known>> + 'v> = if by_age {
-            Box::new(view.deployments_by_age(age::ages(span)))
-        } else {
-            Box::new(view.deployments_by_id(age::ids(span)))
-        };
-        let created = move |of: &Known| if by_age { of.create_index } else { Index(0) };
-        rows.map(move |of| (Age { created: created(of), id: of.id }, &**of))
+    ) -> impl DoubleEndedIterator<Item = (Age<DeploymentId>, Option<Self::Row<'v>>)> {
+        let rows: Box<dyn DoubleEndedIterator<Item = (Age<DeploymentId>, Option<Self::Row<'v>>)> + 'v> =
+            if self.range == IdRange::ALL {
+                Box::new(view.deployments_by_age(age::ages(span)).map(|(age, of)| (age.into(), of)))
+            } else {
+                Box::new(view.deployments_of_ids(age::ids(span)).map(|(id, of)| ((Index(0), id).into(), of)))
+            };
+        rows
     }
 
-    fn has(&self, _: &&Known) -> bool {
-        true
-    }
-
-    fn whole(&self, view: &CallerView, of: &&Known) -> Value {
+    fn whole(&self, view: &CallerView, of: &Self::Row<'_>) -> Value {
         serde_json::to_value(self.item(view, of)).unwrap_or_default()
     }
 
-    fn item<'v>(&self, view: &'v CallerView, of: &&'v Known) -> impl Serialize {
+    fn item<'v>(&self, view: &'v CallerView, of: &Self::Row<'v>) -> impl Serialize {
         convert::deployment(view, of)
     }
 }

@@ -61,27 +61,26 @@ impl Listing for Evals {
         &self,
         view: &'v CallerView,
         span: Span<Age<EvalId>>,
-    ) -> impl DoubleEndedIterator<Item = (Age<EvalId>, &'v Eval)> {
-        let by_age = self.range == IdRange::ALL;
-        let rows: Box<dyn DoubleEndedIterator<Item = &'v Arc<Eval>> + 'v> = if by_age {
-            Box::new(view.evals_by_age(age::ages(span)))
-        } else {
-            Box::new(view.evals_by_id(age::ids(span)))
-        };
-        let created = move |eval: &Eval| if by_age { eval.create_index } else { Index(0) };
-        rows.map(move |eval| (Age { created: created(eval), id: eval.id }, &**eval))
+    ) -> impl DoubleEndedIterator<Item = (Age<EvalId>, Option<Self::Row<'v>>)> {
+        let rows: Box<dyn DoubleEndedIterator<Item = (Age<EvalId>, Option<Self::Row<'v>>)> + 'v> =
+            if self.range == IdRange::ALL {
+                Box::new(view.evals_by_age(age::ages(span)).map(|(age, eval)| (age.into(), eval)))
+            } else {
+                Box::new(view.evals_of_ids(age::ids(span)).map(|(id, eval)| ((Index(0), id).into(), eval)))
+            };
+        rows
     }
 
-    fn has(&self, eval: &&Eval) -> bool {
+    fn has(&self, eval: &Self::Row<'_>) -> bool {
         let is = |wanted: &Option<String>, own: &str| wanted.as_deref().is_none_or(|wanted| wanted == own);
         is(&self.job, eval.job.name()) && is(&self.status, eval.status.as_str())
     }
 
-    fn whole(&self, view: &CallerView, eval: &&Eval) -> Value {
+    fn whole(&self, view: &CallerView, eval: &Self::Row<'_>) -> Value {
         serde_json::to_value(self.item(view, eval)).unwrap_or_default()
     }
 
-    fn item<'v>(&self, view: &'v CallerView, eval: &&'v Eval) -> impl Serialize {
+    fn item<'v>(&self, view: &'v CallerView, eval: &Self::Row<'v>) -> impl Serialize {
         convert::evaluation(eval, view.deployment_of_eval(eval))
     }
 }

@@ -77,8 +77,8 @@ impl Listing for Nodes {
         &self,
         view: &'v CallerView,
         span: Span<NodeId>,
-    ) -> impl DoubleEndedIterator<Item = (NodeId, Self::Row<'v>)> {
-        view.nodes(span).map(|(row, detail)| (row.id, (row, detail)))
+    ) -> impl DoubleEndedIterator<Item = (NodeId, Option<Self::Row<'v>>)> {
+        view.nodes(span).map(|(row, detail)| (row.id, Some((row, detail))))
     }
 
     fn has(&self, (_, detail): &Self::Row<'_>) -> bool {

@@ -64,8 +64,8 @@ impl Listing for Variables {
         &self,
         view: &'v CallerView,
         span: Span<VariableKey>,
-    ) -> impl DoubleEndedIterator<Item = (VariableKey, ListedVariable<'v>)> {
-        view.variables(span).map(|variable| (variable.key().clone(), variable))
+    ) -> impl DoubleEndedIterator<Item = (VariableKey, Option<ListedVariable<'v>>)> {
+        view.variables(span).map(|variable| (variable.key().clone(), Some(variable)))
     }
 
     fn has(&self, variable: &ListedVariable<'_>) -> bool {

@@ -166,12 +166,21 @@ impl CallerView {
         self.view.store.allocs().range(ids).filter_map(|(_, slot)| self.alloc_in(slot))
     }
 
-    /// The allocations that were placed in a range of indexes, oldest first; of one index by id.
+    /// The allocations that were placed in a range of indexes, oldest first; of one index by id. None for those that the caller may not
+    /// see: a list looks at so many rows at a time, whether or not they are in it.
     pub fn allocs_by_age(
         &self,
         ages: impl RangeBounds<(Index, AllocId)>,
-    ) -> impl DoubleEndedIterator<Item = AllocParts<'_>> {
-        self.view.store.allocs().by_age(ages).filter_map(|(_, id)| self.alloc(id))
+    ) -> impl DoubleEndedIterator<Item = ((Index, AllocId), Option<AllocParts<'_>>)> {
+        self.view.store.allocs().by_age(ages).map(|age| (age, self.alloc(age.1)))
+    }
+
+    /// The same for those whose ids are in a range, by id.
+    pub fn allocs_of_ids(
+        &self,
+        ids: impl RangeBounds<AllocId>,
+    ) -> impl DoubleEndedIterator<Item = (AllocId, Option<AllocParts<'_>>)> {
+        self.view.store.allocs().range(ids).map(|(id, slot)| (id, self.alloc_in(slot)))
     }
 
     /// Where any allocation last changed, logged or observed.

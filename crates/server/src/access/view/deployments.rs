@@ -26,12 +26,27 @@ impl CallerView {
         self.view.store.deployments().range(ids).filter(|of| self.sees_deployment(of))
     }
 
-    /// The deployments that were made in a range of indexes, oldest first; of one index by id.
+    /// The deployments that were made in a range of indexes, oldest first; of one index by id. None for those that the caller may not
+    /// see: a list looks at so many rows at a time, whether or not they are in it.
     pub fn deployments_by_age(
         &self,
         ages: impl RangeBounds<(Index, DeploymentId)>,
-    ) -> impl DoubleEndedIterator<Item = &Arc<Deployment>> {
-        self.view.store.deployments().by_age(ages).filter(|of| self.sees_deployment(of))
+    ) -> impl DoubleEndedIterator<Item = ((Index, DeploymentId), Option<&Deployment>)> {
+        let age = |of: &Deployment| (of.create_index, of.id);
+        self.view
+            .store
+            .deployments()
+            .by_age(ages)
+            .map(move |of| (age(of), Some(&**of).filter(|_| self.sees_deployment(of))))
+    }
+
+    /// The same for those whose ids are in a range, by id.
+    pub fn deployments_of_ids(
+        &self,
+        ids: impl RangeBounds<DeploymentId>,
+    ) -> impl DoubleEndedIterator<Item = (DeploymentId, Option<&Deployment>)> {
+        let deployments = self.view.store.deployments().range(ids);
+        deployments.map(|of| (of.id, Some(&**of).filter(|_| self.sees_deployment(of))))
     }
 
     /// A job's deployments, oldest first.

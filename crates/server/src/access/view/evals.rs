@@ -22,12 +22,27 @@ impl CallerView {
         self.view.store.evals().range(ids).filter(|eval| self.sees_eval(eval))
     }
 
-    /// The evaluations that were made in a range of indexes, oldest first; of one index by id.
+    /// The evaluations that were made in a range of indexes, oldest first; of one index by id. None for those that the caller may not
+    /// see: a list looks at so many rows at a time, whether or not they are in it.
     pub fn evals_by_age(
         &self,
         ages: impl RangeBounds<(Index, EvalId)>,
-    ) -> impl DoubleEndedIterator<Item = &Arc<Eval>> {
-        self.view.store.evals().by_age(ages).filter(|eval| self.sees_eval(eval))
+    ) -> impl DoubleEndedIterator<Item = ((Index, EvalId), Option<&Eval>)> {
+        let age = |eval: &Eval| (eval.create_index, eval.id);
+        self.view
+            .store
+            .evals()
+            .by_age(ages)
+            .map(move |eval| (age(eval), Some(&**eval).filter(|_| self.sees_eval(eval))))
+    }
+
+    /// The same for those whose ids are in a range, by id.
+    pub fn evals_of_ids(
+        &self,
+        ids: impl RangeBounds<EvalId>,
+    ) -> impl DoubleEndedIterator<Item = (EvalId, Option<&Eval>)> {
+        let evals = self.view.store.evals().range(ids);
+        evals.map(|eval| (eval.id, Some(&**eval).filter(|_| self.sees_eval(eval))))
     }
 
     /// Where any evaluation last changed.

@@ -55,9 +55,9 @@ impl Listing for Tokens {
         &self,
         view: &'v CallerView,
         span: Span<AclTokenId>,
-    ) -> impl DoubleEndedIterator<Item = (AclTokenId, &'v Token)> {
+    ) -> impl DoubleEndedIterator<Item = (AclTokenId, Option<&'v Token>)> {
         let tokens = view.acl().into_iter().flat_map(move |acl| acl.tokens(span));
-        tokens.map(|token| (token.id, &**token))
+        tokens.map(|token| (token.id, Some(&**token)))
     }
 
     fn has(&self, token: &&Token) -> bool {

@@ -43,7 +43,8 @@ pub(in crate::nomad) async fn parse(mut call: Call) -> Reply {
         });
         job.map_err(|diagnostics| Failure::bad_request(diagnostics.to_string()))
     };
-    let job = call.body(call.api.limits.job_body_bytes_max, read).await?;
+    // A small text may ask for lists of millions.
+    let job = call.body_apart(call.api.limits.job_body_bytes_max, read).await?;
     reply::json(&call.query, &Job(job))
 }
 

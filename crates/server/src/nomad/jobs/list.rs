@@ -65,9 +65,9 @@ impl Listing for Jobs {
         &self,
         view: &'v CallerView,
         (from, to): Span<Key>,
-    ) -> impl DoubleEndedIterator<Item = (Key, &'v JobRow)> {
+    ) -> impl DoubleEndedIterator<Item = (Key, Option<&'v JobRow>)> {
         let rows = view.jobs((from.map(|key| key.0), to.map(|key| key.0)));
-        rows.map(|row| (Key(row.key.clone()), row))
+        rows.map(|row| (Key(row.key.clone()), Some(row)))
     }
 
     fn has(&self, row: &&JobRow) -> bool {
@@ -93,7 +93,7 @@ impl Jobs {
 
     /// All of them, by namespace and id.
     pub fn all<'v>(&self, view: &'v CallerView) -> impl Iterator<Item = &'v JobRow> {
-        self.rows(view, self.span()).map(|(_, row)| row).filter(|row| self.has(row))
+        self.rows(view, self.span()).filter_map(|(_, row)| row).filter(|row| self.has(row))
     }
 }
 

@@ -130,7 +130,7 @@ impl Listing for Statuses {
         &self,
         view: &'v CallerView,
         span: Span<StatusKey>,
-    ) -> impl DoubleEndedIterator<Item = (StatusKey, &'v JobRow)> {
+    ) -> impl DoubleEndedIterator<Item = (StatusKey, Option<&'v JobRow>)> {
         let order = self.ordered(view);
         let first = order.partition_point(|position| match span.start_bound() {
             Bound::Included(from) => position < from,
@@ -138,7 +138,7 @@ impl Listing for Statuses {
             Bound::Unbounded => false,
         });
         let positions = order[first..].iter().filter(move |position| span.contains(*position));
-        positions.filter_map(|position| Some((position.clone(), view.job(position.id.job())?)))
+        positions.map(|position| (position.clone(), view.job(position.id.job())))
     }
 
     fn has(&self, row: &&JobRow) -> bool {

@@ -78,6 +78,7 @@ async fn scaling_that_makes_no_sense_is_refused() {
         ("each", json!({ "Count": 1 })),
         ("nope", json!({ "Count": 1 })),
         ("web", json!({ "Message": "x".repeat(5000) })),
+        ("web", json!({ "Message": "why", "Meta": { "a": { "b": "x".repeat(9000) } } })),
     ] {
         let answer = scale(&router, id, body).await;
         shown += &format!("{id} -> {} {}\n", answer.status.as_u16(), answer.body);
@@ -92,6 +93,7 @@ async fn scaling_that_makes_no_sense_is_refused() {
         each -> 400 a system job runs on each node: it has no count
         nope -> 404 job not found
         web -> 400 Message has 5000 bytes, at most 4096 are kept
+        web -> 400 Meta has 9014 bytes, at most 8192 are kept: shorten it
     "#]]
     .assert_eq(&shown);
 }
