@@ -22,6 +22,7 @@ use crate::dirs::remove_tree;
 use crate::disk;
 use crate::failure::{Failure, FailureContext};
 use crate::resolve::resolve;
+use crate::shell::random_number;
 
 const LAYERS_DIR: &str = "layers";
 const NAMES_DIR: &str = "names";
@@ -77,6 +78,7 @@ pub(crate) struct Store {
     names: Mutex<()>,
     /// Layers that are being fetched.
     fetching: Mutex<HashMap<Digest, Weak<tokio::sync::Mutex<()>>>>,
+    /// Begins anywhere: no directory has the name of one that an earlier agent left, which is still being removed.
     numbers: AtomicU64,
 }
 
@@ -200,7 +202,8 @@ impl Store {
             crate::shell::make_dir(&dir.join(name), 0o700)?;
         }
         let (leases, names, fetching) = (Arc::default(), Mutex::default(), Mutex::default());
-        let store = Self { dir: dir.to_owned(), leases, names, fetching, numbers: AtomicU64::new(0) };
+        let numbers = AtomicU64::new(random_number());
+        let store = Self { dir: dir.to_owned(), leases, names, fetching, numbers };
         let layers = store.layers_dir();
         let unfinished: Vec<PathBuf> = entries(&layers)
             .filter(|name| name.starts_with("new.") || name.starts_with(GONE))
@@ -554,6 +557,20 @@ mod tests {
         store.write(&record("a", &[new])).expect("written");
         assert!(!store.forget_unused(&record("a", &[old]), &used).expect("decided"));
         assert_eq!(store.find("a"), Some(record("a", &[new])));
+    }
+
+    #[test]
+    fn a_layer_that_is_begun_again_is_not_where_an_earlier_start_left_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let begun = [(); 2].map(|()| {
+            let mut layer_dir =
+                Store::open(dir.path()).and_then(|store| store.create_layer_dir(Digest::of(b"x")))?;
+            // As a crash would leave it.
+            layer_dir.kept = true;
+            Ok::<_, Failure>(layer_dir.path.clone())
+        });
+        let [first, second] = begun.map(|path| path.expect("begun"));
+        assert_ne!(first, second, "what removes the first would remove the second");
     }
 
     #[test]
