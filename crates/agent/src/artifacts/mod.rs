@@ -27,13 +27,15 @@ use crate::images::registry::transport::{NamedHosts, Transport};
 use crate::images::unpacking::Unpacking;
 use crate::lifecycle::StartFailure;
 use crate::paths::AllocPaths;
+use crate::proc::boot_id;
 
 /// Artifacts that are fetched at a time, of all tasks.
 const FETCHES_MAX: usize = 4;
 /// How long one may take, and how large it may be, where nobody says.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30 * 60);
 const BYTES_MAX_DEFAULT: u64 = 8 << 30;
-/// The file in a task's keeper directory that lists the artifacts that are in place.
+/// The file in a task's keeper directory that says that the artifacts are in place, by the boot in which they were put there. None
+/// is waited for until it is on disk: after a power cut they may be anything.
 const DONE_FILE: &str = "artifacts";
 
 /// The directory that a destination means, and what of it lies below that.
@@ -91,7 +93,7 @@ impl Artifacts {
         Self { config, transport: OnceLock::new(), unpack_command, fetch_slots: Semaphore::new(FETCHES_MAX) }
     }
 
-    /// Fetches all of them, unless that has been done before. `note` is sent what people who wait may want to know. The
+    /// Fetches all of them, unless that has been done since the machine was started. `note` is sent what people who wait may want to know. The
     /// task's directories are there. Should this be dropped, what has begun ends, and is begun again the next time.
     pub(crate) async fn fetch(
         &self,
@@ -101,7 +103,8 @@ impl Artifacts {
     ) -> Result<(), StartFailure> {
         let keeper_dir = to.paths.keeper_dir(to.task);
         let done = keeper_dir.join(DONE_FILE);
-        if all.is_empty() || done.exists() {
+        let boot_id = boot_id();
+        if all.is_empty() || fs::read(&done).is_ok_and(|of| of == boot_id.as_bytes()) {
             return Ok(());
         }
         for spec in all {
@@ -114,7 +117,7 @@ impl Artifacts {
                 |_| PullError::temporary(format!("it is not here after {} s", self.config.timeout.as_secs()));
             work.await.map_err(late).flatten().map_err(|error| failed(spec, &error))?;
         }
-        let written = fs::write(&done, "").doing(|| format!("write {}", done.display()));
+        let written = fs::write(&done, boot_id).doing(|| format!("write {}", done.display()));
         written.map_err(|failure| failed(&all[0], &failure.into()))
     }
 
@@ -221,4 +224,56 @@ fn failed(spec: &ArtifactSpec, error: &PullError) -> StartFailure {
     let display: String = source::without_secrets(&spec.source).chars().take(256).collect();
     let message = format!("get the artifact {display}: {}", error.reason);
     StartFailure { message, ..error.failure("") }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::agent::AllocId;
+
+    use super::*;
+
+    /// A node that has one artifact, a file of its own, and a task for it.
+    struct World {
+        dir: tempfile::TempDir,
+        paths: AllocPaths,
+        artifacts: Artifacts,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().expect("a directory");
+            let paths = AllocPaths::new(dir.path(), AllocId([1; 16]));
+            for dir in [paths.keeper_dir("t"), paths.task_dir("t"), paths.shared_dir()] {
+                fs::create_dir_all(dir).expect("made");
+            }
+            let config = ArtifactConfig { dirs: vec![dir.path().to_owned()], ..ArtifactConfig::default() };
+            Self { dir, paths, artifacts: Artifacts::new(config, Vec::new()) }
+        }
+
+        fn write_source(&self, text: &str) {
+            fs::write(self.dir.path().join("tool"), text).expect("written");
+        }
+
+        /// Fetches it: what the task has then.
+        async fn fetched(&self, notes: &mut Vec<String>) -> String {
+            let source = self.dir.path().join("tool").to_string_lossy().into_owned();
+            let spec = ArtifactSpec { source, destination: "local".into(), ..ArtifactSpec::default() };
+            let to = Recipient { paths: &self.paths, task: "t", root_fs: RootFs::Host, user: "" };
+            let done = self.artifacts.fetch(&[spec], &to, &mut |note| notes.push(note)).await;
+            done.expect("fetched");
+            fs::read_to_string(self.paths.task_dir("t").join("local/tool")).expect("in place")
+        }
+    }
+
+    #[tokio::test]
+    async fn artifacts_are_fetched_again_once_the_machine_was_started_again() {
+        let world = World::new();
+        let fetched = async || world.fetched(&mut Vec::new()).await;
+        world.write_source("first");
+        assert_eq!(fetched().await, "first");
+        world.write_source("second");
+        assert_eq!(fetched().await, "first", "they are in place");
+        fs::write(world.paths.keeper_dir("t").join(DONE_FILE), "another boot").expect("written");
+        assert_eq!(fetched().await, "second");
+    }
 }
