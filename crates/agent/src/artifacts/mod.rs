@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use berth_api::agent::ArtifactSpec;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use self::checksum::Checksum;
@@ -108,7 +108,7 @@ impl Artifacts {
             return Ok(());
         }
         for spec in all {
-            let _slot = self.fetch_slots.acquire().await;
+            let _slot = self.fetch_slot(note).await;
             let source =
                 ArtifactSource::parse(spec).map_err(|why| failed(spec, &PullError::permanent(why)))?;
             note(format!("Downloading {}", source.display()));
@@ -119,6 +119,15 @@ impl Artifacts {
         }
         let written = fs::write(&done, boot_id).doing(|| format!("write {}", done.display()));
         written.map_err(|failure| failed(&all[0], &failure.into()))
+    }
+
+    /// One of the places for fetches, of which all may be taken by other tasks.
+    async fn fetch_slot(&self, note: &mut (dyn FnMut(String) + Send)) -> Option<SemaphorePermit<'_>> {
+        if let Ok(slot) = self.fetch_slots.try_acquire() {
+            return Some(slot);
+        }
+        note(format!("Waiting for other tasks of this node, which download {FETCHES_MAX} artifacts"));
+        self.fetch_slots.acquire().await.ok()
     }
 
     async fn fetch_one(
@@ -228,6 +237,8 @@ fn failed(spec: &ArtifactSpec, error: &PullError) -> StartFailure {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Waker};
+
     use berth_api::agent::AllocId;
 
     use super::*;
@@ -275,5 +286,22 @@ mod tests {
         assert_eq!(fetched().await, "first", "they are in place");
         fs::write(world.paths.keeper_dir("t").join(DONE_FILE), "another boot").expect("written");
         assert_eq!(fetched().await, "second");
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_the_artifacts_of_others_is_told() {
+        let world = World::new();
+        world.write_source("x");
+        let taken = world.artifacts.fetch_slots.acquire_many(FETCHES_MAX as u32).await.expect("free");
+        let mut notes = Vec::new();
+        {
+            let mut fetched = Box::pin(world.fetched(&mut notes));
+            let polled = fetched.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+            drop(taken);
+            fetched.await;
+        }
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes[0].starts_with("Waiting for ") && notes[1].starts_with("Downloading "), "{notes:?}");
     }
 }
