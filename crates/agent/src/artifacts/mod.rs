@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use self::checksum::Checksum;
 use self::source::{ArchiveFormat, ArtifactSource, SourceKind};
-use crate::dirs::remove_tree;
+use crate::dirs::{remove_in_background, remove_tree};
 use crate::drivers::RootFs;
 use crate::failure::{Failure, FailureContext, PANICKED};
 use crate::images::registry::error::PullError;
@@ -28,6 +28,7 @@ use crate::images::unpacking::Unpacking;
 use crate::lifecycle::StartFailure;
 use crate::paths::AllocPaths;
 use crate::proc::boot_id;
+use crate::shell::random_number;
 
 /// Artifacts that are fetched at a time, of all tasks.
 const FETCHES_MAX: usize = 4;
@@ -37,6 +38,8 @@ const BYTES_MAX_DEFAULT: u64 = 8 << 30;
 /// The file in a task's keeper directory that says that the artifacts are in place, by the boot in which they were put there. None
 /// is waited for until it is on disk: after a power cut they may be anything.
 const DONE_FILE: &str = "artifacts";
+/// Begins the names of directories there in which artifacts are staged.
+const STAGING: &str = "artifact";
 
 /// The directory that a destination means, and what of it lies below that.
 #[cfg(test)]
@@ -77,6 +80,8 @@ pub(crate) struct Artifacts {
     transport: OnceLock<Transport>,
     unpack_command: Vec<String>,
     fetch_slots: Semaphore,
+    /// Tells the directories of this agent from those that a killed one has left.
+    number: u64,
 }
 
 /// For which task artifacts are fetched.
@@ -90,11 +95,12 @@ pub(crate) struct Recipient<'a> {
 
 impl Artifacts {
     pub(crate) fn new(config: ArtifactConfig, unpack_command: Vec<String>) -> Self {
-        Self { config, transport: OnceLock::new(), unpack_command, fetch_slots: Semaphore::new(FETCHES_MAX) }
+        let (transport, fetch_slots) = (OnceLock::new(), Semaphore::new(FETCHES_MAX));
+        Self { config, transport, unpack_command, fetch_slots, number: random_number() }
     }
 
-    /// Fetches all of them, unless that has been done since the machine was started. `note` is sent what people who wait may want to know. The
-    /// task's directories are there. Should this be dropped, what has begun ends, and is begun again the next time.
+    /// Fetches all of them, unless that has been done since the machine was started. `note` is sent what people who wait may want
+    /// to know. The task's directories are there. Should this be dropped, what has begun ends, and is begun again the next time.
     pub(crate) async fn fetch(
         &self,
         all: &[ArtifactSpec],
@@ -139,7 +145,9 @@ impl Artifacts {
     ) -> Result<(), PullError> {
         let checksum = spec.options.get("checksum").map(|text| Checksum::parse(text)).transpose();
         let checksum = checksum.map_err(PullError::permanent)?;
-        let staging = Staging::make(&to.paths.keeper_dir(to.task))?;
+        let (keeper_dir, agent) = (to.paths.keeper_dir(to.task), self.number);
+        let made = tokio::task::spawn_blocking(move || Staging::make(&keeper_dir, agent)).await;
+        let staging = made.map_err(|_| PullError::permanent(PANICKED))??;
         let file = staging.file();
         match &source.kind {
             SourceKind::Http(uri) => {
@@ -200,14 +208,17 @@ impl Artifacts {
     }
 }
 
-/// The directory in which an artifact is staged before it is moved to the task. Removed when this is dropped.
+/// The directory in which an artifact is staged before it is moved to the task. Removed when this is dropped. No other ever has its
+/// name: what a fetch that was given up still does there touches none of the next one.
+#[derive(Debug)]
 struct Staging(PathBuf);
 
 impl Staging {
-    /// Whatever a killed agent has left there goes first.
-    fn make(keeper_dir: &Path) -> Result<Self, Failure> {
-        let dir = keeper_dir.join("artifact");
-        remove_tree(&dir)?;
+    /// Whatever a killed agent has left there goes first. Blocks.
+    fn make(keeper_dir: &Path, agent: u64) -> Result<Self, Failure> {
+        let own = format!("{STAGING}.{agent:016x}.");
+        remove_left(keeper_dir, &own);
+        let dir = keeper_dir.join(format!("{own}{:016x}", random_number()));
         fs::create_dir(&dir).doing(|| format!("make {}", dir.display()))?;
         Ok(Self(dir))
     }
@@ -223,8 +234,21 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        if let Err(failure) = remove_tree(&self.0) {
-            tracing::warn!(%failure, "an artifact's files stay until its allocation goes");
+        remove_in_background(self.0.clone(), "an artifact's files stay until its allocation goes");
+    }
+}
+
+/// Removes directories of artifacts but for those whose names begin with `own`.
+fn remove_left(keeper_dir: &Path, own: &str) {
+    for entry in keeper_dir.read_dir().into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // An older version had one without a number.
+        let is_staging = name == STAGING || name.starts_with(&format!("{STAGING}."));
+        if is_staging
+            && !name.starts_with(own)
+            && let Err(failure) = remove_tree(&entry.path())
+        {
+            tracing::warn!(%failure, "files of an artifact that a killed agent left stay until their allocation goes");
         }
     }
 }
@@ -303,5 +327,27 @@ mod tests {
         }
         assert_eq!(notes.len(), 2, "{notes:?}");
         assert!(notes[0].starts_with("Waiting for ") && notes[1].starts_with("Downloading "), "{notes:?}");
+    }
+
+    #[test]
+    fn what_was_given_up_removes_nothing_of_the_next_fetch() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for left in ["artifact/dir", "artifact.0000000000000001.1/dir", "artifacts-of-another/dir"] {
+            fs::create_dir_all(dir.path().join(left)).expect("made");
+        }
+        let given_up = Staging::make(dir.path(), 2).expect("made");
+        let next = Staging::make(dir.path(), 2).expect("made");
+        assert!(given_up.0.exists(), "it may still be in use");
+        fs::write(next.file(), "x").expect("written");
+        let path = given_up.0.clone();
+        drop(given_up);
+        while path.exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(next.file().exists());
+        let mut names: Vec<_> =
+            dir.path().read_dir().expect("listed").flatten().map(|entry| entry.path()).collect();
+        names.sort_unstable();
+        assert_eq!(names, [next.0.clone(), dir.path().join("artifacts-of-another")], "what others left goes");
     }
 }

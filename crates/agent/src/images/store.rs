@@ -12,13 +12,13 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, XattrFlags, fgetxattr, fsetxattr, openat2, statvfs, syncfs};
 use rustix::io::Errno;
 
 use super::digest::Digest;
-use crate::dirs::remove_tree;
+use crate::dirs::{remove_in_background, remove_tree};
 use crate::disk;
 use crate::failure::{Failure, FailureContext};
 use crate::resolve::resolve;
@@ -178,20 +178,12 @@ impl LayerDir {
 
 impl Drop for LayerDir {
     fn drop(&mut self) {
-        if self.kept {
-            return;
+        if !self.kept {
+            remove_in_background(
+                self.path.clone(),
+                "could not remove a part of an image: the next start does",
+            );
         }
-        let path = self.path.clone();
-        // It may be large, and whoever unpacks there may have yet to notice that it is over.
-        std::thread::spawn(move || {
-            for _ in 0..10 {
-                if remove_tree(&path).is_ok() {
-                    return;
-                }
-                std::thread::sleep(Duration::from_millis(100));
-            }
-            tracing::warn!(path = %path.display(), "could not remove a part of an image: the next start does");
-        });
     }
 }
 
@@ -459,6 +451,8 @@ pub(super) fn mark_opaque(root: &File, dir: &Path) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn layer(store: &Store, text: &str) -> Digest {
