@@ -6,6 +6,7 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{
     AtFlags, CWD, Dir as Entries, FileType, Mode, OFlags, RenameFlags, ResolveFlags, fchmod, fchown, mkdirat,
@@ -88,6 +89,20 @@ pub(crate) fn remove_tree(path: &Path) -> std::result::Result<(), Failure> {
         unlinkat(CWD, path, AtFlags::REMOVEDIR).doing(|| format!("remove {}", path.display()))?;
     }
     Ok(())
+}
+
+/// Removes a directory on a thread of its own: it may be large, and whoever writes there may have yet to notice that it is over.
+/// Nobody may make one of the same path meanwhile. `otherwise` says for the log what becomes of one that cannot be removed.
+pub(crate) fn remove_in_background(path: PathBuf, otherwise: &'static str) {
+    std::thread::spawn(move || {
+        for _ in 0..10 {
+            if remove_tree(&path).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        tracing::warn!(path = %path.display(), "{otherwise}");
+    });
 }
 
 /// Removes what is in a directory, in the same way. Whether it is there at all.

@@ -12,7 +12,9 @@ mod server;
 #[allow(dead_code)]
 mod world;
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::iter;
 use std::path::Path;
 
 use berth_api::agent::{ClientStatus, TaskPhase};
@@ -80,5 +82,24 @@ fn others_are_unharmed_by_who_fills_the_disk() {
     let status = world.server.wait_for(2, |status| status.status().is_terminal());
     assert_eq!(status.tasks[0].state(), TaskPhase::Dead);
     assert!(log_bytes(&world.path(2, "logs")) <= 3 << 20);
+    drop(world);
+}
+
+#[test]
+fn an_agent_starts_on_a_full_disk_and_makes_room_there() {
+    let Some(disk) = Disk::of_mib(MIB) else { return };
+    let mut world = World::with_data(tempfile::tempdir_in(&disk.dir).expect("a directory"));
+    let holds = run_without_ports(1, vec![shell("t", "head -c 8M /dev/zero > $NOMAD_ALLOC_DIR/data/large")]);
+    world.server.desire(vec![holds], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Complete);
+    world.kill_agent();
+    let filler = File::create(disk.dir.join("filler")).expect("a file");
+    let filled = iter::repeat(()).try_for_each(|()| (&filler).write_all(&[1; 4096]));
+    assert_eq!(filled.expect_err("it ends").kind(), ErrorKind::StorageFull);
+    assert!(disk.is_full());
+
+    world.respawn_agent();
+    world.server.desire(Vec::new(), &[], &[1], &[1]);
+    eventually("room on the disk", || (!world.path(1, "").exists() && !disk.is_full()).then_some(()));
     drop(world);
 }

@@ -5,7 +5,8 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -13,7 +14,17 @@ use berth_agent::keeper::REFUSED;
 use berth_agent::keeper::plan::{ExitRecord, KeeperPlan, LogPlan, ProcessRun, Run, StartRecord};
 use common::{agent_program, eventually};
 use prost::Message;
+use rustix::io::ioctl_fionbio;
 use tempfile::TempDir;
+
+/// What an agent tells the process that runs a command within a task.
+#[derive(Clone, PartialEq, prost::Message)]
+struct ExecPlan {
+    #[prost(string, repeated, tag = "1")]
+    keeper_args: Vec<String>,
+    #[prost(oneof = "Run", tags = "4, 5")]
+    run: Option<Run>,
+}
 
 /// A keeper's directory, and the tasks that run in it.
 struct Keep {
@@ -396,4 +407,24 @@ fn what_unpacks_an_archive_has_no_rights_but_to_write_files() {
     let shared = dir.path().join("shared").metadata().expect("a directory");
     // Not set-user-id: that is of no use to a directory.
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&shared) & 0o7777, 0o2775);
+}
+
+#[test]
+fn a_command_whose_agent_has_gone_before_it_started_is_ended() {
+    let keep = Keep::new();
+    let socket = UnixListener::bind(keep.path().join("exec")).expect("a socket");
+    let mut command = Command::new(agent_program());
+    command.args(["keeper", "exec", "exec"]).current_dir(keep.path());
+    let mut runner = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let (mut agent, _) = socket.accept().expect("it connects");
+    let KeeperPlan { keeper_args, run, .. } = keep.plan(1, "exec sleep 60");
+    // Whatever it reports finds nobody, however early.
+    agent.shutdown(Shutdown::Read).expect("shut down");
+    agent.write_all(&ExecPlan { keeper_args, run }.encode_length_delimited_to_vec()).expect("written");
+    drop(agent);
+    runner.wait().expect("an end");
+    // Whoever lives has the output open.
+    let mut output = runner.stdout.take().expect("a pipe");
+    ioctl_fionbio(&output, true).expect("set");
+    assert_eq!(output.read(&mut [0]).expect("nobody writes any more"), 0);
 }

@@ -294,6 +294,19 @@ fn ports_lead_in_and_the_way_leads_out() {
     assert_eq!(world.records(), 0);
 }
 
+/// A directory stands for a namespace that the host does not let go.
+#[test]
+fn a_network_that_cannot_be_removed_keeps_no_agent_from_starting() {
+    let Some(mut world) = World::new() else { return };
+    world.kill_agent();
+    let stays = Path::new("/run/netns/berth-1");
+    fs::create_dir(stays).expect("made");
+    fs::write("/run/netns/berth-2", "").expect("written");
+    world.restart_agent();
+    assert_eq!(namespaces(), ["berth-1"]);
+    fs::remove_dir(stays).expect("removed");
+}
+
 /// A task in the host's network listens there itself: others reach its ports, for as long as its allocation runs.
 #[test]
 fn ports_in_the_hosts_network_are_reached_while_they_are_an_allocations() {

@@ -295,10 +295,7 @@ async fn hostile_archives_put_nothing_anywhere() {
                 dev.allocs(name, 1, "running").await.remove(0)
             }
         };
-        assert!(
-            !dev.alloc_dir(&alloc).join("keepers/t/artifact").exists(),
-            "{name}: what was fetched is gone"
-        );
+        until_nothing_is_staged(&dev.alloc_dir(&alloc)).await;
         assert_eq!(dev.alloc_dir(&alloc).join("tasks/t/local/app").exists(), why.is_none(), "{name}");
     }
     assert_eq!(outside.path().read_dir().expect("a directory").count(), 0);
@@ -370,11 +367,24 @@ async fn archives_whose_makers_mean_harm_reach_nothing() {
             hostile.name
         );
         let alloc = dev.alloc_dir(alloc["ID"].as_str().expect("an id"));
-        assert!(!alloc.join("keepers/t/artifact").exists(), "{}: what was fetched is gone", hostile.name);
+        until_nothing_is_staged(&alloc).await;
         assert_eq!(alloc.join("tasks/t/local/app").exists(), *status == "running", "{}", hostile.name);
         assert_untouched(outside.path(), hostile.name);
     }
     assert_eq!(beside(), before, "nothing was made beside what the agent has");
+}
+
+/// Directories in which artifacts of the task are staged.
+fn staged(alloc_dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(alloc_dir.join("keepers/t")).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("artifact."))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+async fn until_nothing_is_staged(alloc_dir: &Path) {
+    eventually("what was fetched is gone", async || staged(alloc_dir).is_empty().then_some(())).await;
 }
 
 /// Processes that unpack into that directory.
@@ -398,15 +408,15 @@ async fn an_agent_that_dies_while_it_downloads_starts_over() {
     dev.register(&job("gets", "cat local/tool; echo ready; exec sleep 1000", json!([artifact]))).await;
     web.asked.recv().expect("it downloads");
     let alloc = dev.allocs("gets", 1, "pending").await.remove(0);
-    let staged = dev.alloc_dir(&alloc).join("keepers/t/artifact/file");
-    eventually("some of it is there", async || fs::metadata(&staged).ok().filter(|found| found.len() > 0))
-        .await;
+    let alloc_dir = dev.alloc_dir(&alloc);
+    let has_some = |dir: &PathBuf| fs::metadata(dir.join("file")).is_ok_and(|found| found.len() > 0);
+    eventually("some of it is there", async || staged(&alloc_dir).iter().any(has_some).then_some(())).await;
     dev.kill_agent();
     dev.start_agent();
     assert_eq!(dev.allocs("gets", 1, "running").await.remove(0), alloc);
     dev.until_printed(&alloc, "ready").await;
     assert_eq!(dev.stdout_of(&["alloc", "logs", &alloc]), "hello\nready\n");
-    assert!(!staged.exists());
+    until_nothing_is_staged(&alloc_dir).await;
     assert_eq!(unpackers(dev.home.path()), [""; 0].map(PathBuf::from));
 }
 
@@ -424,8 +434,5 @@ async fn who_is_stopped_while_it_downloads_waits_no_longer() {
         (message.contains("\"complete\"") || message.contains("\"failed\"")).then_some(())
     })
     .await;
-    eventually("what was fetched is gone", async || {
-        (!dev.alloc_dir(&alloc).join("keepers/t/artifact").exists()).then_some(())
-    })
-    .await;
+    until_nothing_is_staged(&dev.alloc_dir(&alloc)).await;
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use hyper::body::Body;
+use hyper::body::{Body, Incoming};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{StatusCode, Uri};
 use tokio::fs::File;
@@ -13,7 +13,8 @@ use super::checksum::{Checksum, ChecksumHasher};
 use crate::failure::{Failure, FailureContext};
 use crate::images::registry::error::PullError;
 use crate::images::registry::retry::Retries;
-use crate::images::registry::transport::{FetchRequest, Transport, piece};
+use crate::images::registry::transfer_rate::TransferRate;
+use crate::images::registry::transport::{FetchRequest, Transport};
 use crate::images::unpacking::Unpacking;
 use crate::regular_file::kind_of;
 
@@ -62,9 +63,17 @@ async fn once(
     if response.body().size_hint().lower() > limits.0 {
         return Err(too_large());
     }
+    receive(response.into_body(), to, limits, TransferRate::default()).await
+}
+
+async fn receive(
+    mut body: Incoming,
+    to: &Path,
+    limits: &DownloadLimits,
+    mut rate: TransferRate,
+) -> Result<(), PullError> {
     let mut download = DownloadFile::create(to, limits).await?;
-    let mut body = response.into_body();
-    while let Some(bytes) = piece(&mut body).await? {
+    while let Some(bytes) = rate.piece(&mut body).await? {
         download.write(&bytes).await?;
     }
     download.finish().await
@@ -142,4 +151,41 @@ fn own_headers(headers: &BTreeMap<String, String>) -> Result<Vec<(HeaderName, He
         Ok((name, value.parse().map_err(|_| refused())?))
     };
     headers.iter().map(header).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::images::registry::transport::NamedHosts;
+
+    #[tokio::test]
+    async fn a_server_that_sends_too_little_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let host = listener.local_addr().expect("an address").to_string();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let head = BufReader::new(&stream).lines().map_while(Result::ok);
+                head.take_while(|line| !line.is_empty()).for_each(drop);
+                let answer = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello";
+                stream.write_all(answer.as_bytes()).expect("sent");
+            }
+        });
+        let transport = Transport::new(NamedHosts::of_artifacts([host.clone()].into())).expect("a transport");
+        let uri: Uri = format!("http://{host}/tool").parse().expect("an address");
+        let dir = tempfile::tempdir().expect("a directory");
+        let to = dir.path().join("tool");
+        let receive = async |rate| {
+            let response = transport.send(&uri, &FetchRequest::default()).await.expect("an answer");
+            receive(response.into_body(), &to, &(100, None), rate).await
+        };
+        receive(TransferRate::default()).await.expect("it has just begun");
+        let mut slow = TransferRate::default();
+        slow.add(Duration::from_secs(60), 1);
+        let refusal = receive(slow).await.expect_err("given up").reason;
+        assert!(refusal.contains("sends less than"), "{refusal}");
+    }
 }

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
 
@@ -13,7 +12,7 @@ use super::manifest::Descriptor;
 use super::registry::error::PullError;
 use super::registry::retry::WaitReason;
 use super::registry::session::Session;
-use super::registry::transport::piece;
+use super::registry::transfer_rate::TransferRate;
 use super::store::{LayerDir, Store};
 use super::unpacking::{UnpackedLayer, Unpacking};
 use crate::failure::{Failure, FailureContext, PANICKED};
@@ -37,29 +36,6 @@ impl Progress {
 
 /// A try that brought less does not count as progress: who sends a byte now and then would be asked forever.
 const PROGRESS_BYTES: u64 = 1 << 20;
-
-/// How long a registry may take until it is judged, and the least that it must send by then, on average: it holds a place
-/// that others wait for.
-const RATE_AFTER: Duration = Duration::from_secs(60);
-const RATE_BYTES_PER_S_MIN: u64 = 16 << 10;
-
-/// How fast one download is, not counting the time that unpacking takes.
-#[derive(Debug, Default)]
-struct TransferRate {
-    waited: Duration,
-    bytes: u64,
-}
-
-impl TransferRate {
-    fn add(&mut self, waited: Duration, bytes: usize) {
-        self.waited += waited;
-        self.bytes += bytes as u64;
-    }
-
-    fn is_too_slow(&self) -> bool {
-        self.waited >= RATE_AFTER && self.bytes / self.waited.as_secs() < RATE_BYTES_PER_S_MIN
-    }
-}
 
 /// A layer on its way into the store.
 pub(crate) struct IncomingLayer {
@@ -185,16 +161,9 @@ async fn take(
     size: u64,
     progress: &Progress,
 ) -> Result<(), PullError> {
-    let mut pace = TransferRate::default();
+    let mut rate = TransferRate::default();
     loop {
-        let waiting_since = Instant::now();
-        let Some(mut piece) = piece(&mut body).await? else { return Ok(()) };
-        pace.add(waiting_since.elapsed(), piece.len());
-        if pace.is_too_slow() {
-            return Err(PullError::temporary(format!(
-                "the registry sends less than {RATE_BYTES_PER_S_MIN} bytes a second"
-            )));
-        }
+        let Some(mut piece) = rate.piece(&mut body).await? else { return Ok(()) };
         let known = usize::try_from(skip).unwrap_or(usize::MAX).min(piece.len());
         skip -= known as u64;
         let piece = piece.split_off(known);
@@ -208,21 +177,5 @@ async fn take(
         if inflow.has_failed() {
             return Ok(());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_slow_download_is_distinguished_from_a_late_first_byte() {
-        let mut pace = TransferRate::default();
-        pace.add(Duration::from_secs(59), 1);
-        assert!(!pace.is_too_slow());
-        pace.add(Duration::from_secs(1), 60 * (16 << 10));
-        assert!(!pace.is_too_slow());
-        pace.add(Duration::from_secs(10), 1);
-        assert!(pace.is_too_slow());
     }
 }

@@ -12,16 +12,17 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, XattrFlags, fgetxattr, fsetxattr, openat2, statvfs, syncfs};
 use rustix::io::Errno;
 
 use super::digest::Digest;
-use crate::dirs::remove_tree;
+use crate::dirs::{remove_in_background, remove_tree};
 use crate::disk;
 use crate::failure::{Failure, FailureContext};
 use crate::resolve::resolve;
+use crate::shell::random_number;
 
 const LAYERS_DIR: &str = "layers";
 const NAMES_DIR: &str = "names";
@@ -77,6 +78,7 @@ pub(crate) struct Store {
     names: Mutex<()>,
     /// Layers that are being fetched.
     fetching: Mutex<HashMap<Digest, Weak<tokio::sync::Mutex<()>>>>,
+    /// Begins anywhere: no directory has the name of one that an earlier agent left, which is still being removed.
     numbers: AtomicU64,
 }
 
@@ -176,20 +178,12 @@ impl LayerDir {
 
 impl Drop for LayerDir {
     fn drop(&mut self) {
-        if self.kept {
-            return;
+        if !self.kept {
+            remove_in_background(
+                self.path.clone(),
+                "could not remove a part of an image: the next start does",
+            );
         }
-        let path = self.path.clone();
-        // It may be large, and whoever unpacks there may have yet to notice that it is over.
-        std::thread::spawn(move || {
-            for _ in 0..10 {
-                if remove_tree(&path).is_ok() {
-                    return;
-                }
-                std::thread::sleep(Duration::from_millis(100));
-            }
-            tracing::warn!(path = %path.display(), "could not remove a part of an image: the next start does");
-        });
     }
 }
 
@@ -200,7 +194,8 @@ impl Store {
             crate::shell::make_dir(&dir.join(name), 0o700)?;
         }
         let (leases, names, fetching) = (Arc::default(), Mutex::default(), Mutex::default());
-        let store = Self { dir: dir.to_owned(), leases, names, fetching, numbers: AtomicU64::new(0) };
+        let numbers = AtomicU64::new(random_number());
+        let store = Self { dir: dir.to_owned(), leases, names, fetching, numbers };
         let layers = store.layers_dir();
         let unfinished: Vec<PathBuf> = entries(&layers)
             .filter(|name| name.starts_with("new.") || name.starts_with(GONE))
@@ -456,6 +451,8 @@ pub(super) fn mark_opaque(root: &File, dir: &Path) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn layer(store: &Store, text: &str) -> Digest {
@@ -554,6 +551,20 @@ mod tests {
         store.write(&record("a", &[new])).expect("written");
         assert!(!store.forget_unused(&record("a", &[old]), &used).expect("decided"));
         assert_eq!(store.find("a"), Some(record("a", &[new])));
+    }
+
+    #[test]
+    fn a_layer_that_is_begun_again_is_not_where_an_earlier_start_left_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let begun = [(); 2].map(|()| {
+            let mut layer_dir =
+                Store::open(dir.path()).and_then(|store| store.create_layer_dir(Digest::of(b"x")))?;
+            // As a crash would leave it.
+            layer_dir.kept = true;
+            Ok::<_, Failure>(layer_dir.path.clone())
+        });
+        let [first, second] = begun.map(|path| path.expect("begun"));
+        assert_ne!(first, second, "what removes the first would remove the second");
     }
 
     #[test]

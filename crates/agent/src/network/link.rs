@@ -174,7 +174,8 @@ fn interfaces() -> io::Result<Vec<String>> {
     Ok(names.map(|(name, _)| name.trim_start().to_owned()).collect())
 }
 
-/// Removes namespaces and interfaces of this prefix but the `known` ones.
+/// Removes namespaces and interfaces of this prefix but the `known` ones. One that cannot be removed keeps neither the others
+/// nor the agent's start: the next start tries again.
 pub(super) fn remove_others(prefix: &str, known: &BTreeSet<String>) -> Result<(), Failure> {
     let prefix = format!("{prefix}-");
     let is_ours =
@@ -187,5 +188,10 @@ pub(super) fn remove_others(prefix: &str, known: &BTreeSet<String>) -> Result<()
     if !left.is_empty() {
         tracing::info!(count = left.len(), "removing networks that belong to no allocation");
     }
-    left.into_iter().try_for_each(|name| NetworkLink { name }.remove())
+    for link in left.into_iter().map(|name| NetworkLink { name }) {
+        if let Err(failure) = link.remove() {
+            tracing::error!(%failure, "could not remove a network that belongs to no allocation");
+        }
+    }
+    Ok(())
 }

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use berth_api::agent::{AllocId, DnsSpec, PortBinding};
 
 use self::address::{Addresses, Subnets};
-use self::claim::NameClaim;
+use self::claim::{CLAIMS_DIR, NameClaim};
 pub(crate) use self::dns::resolv_conf;
 use self::link::NetworkLink;
 use self::record::Records;
@@ -152,7 +152,7 @@ impl Networks {
         let host_ip: IpAddr =
             host_ip.parse().map_err(|error| Failure::other("read the host's address", error))?;
         let subnets = Subnets::find(config, host_ip)?;
-        let claim = NameClaim::take(&config.name)?;
+        let claim = NameClaim::take(Path::new(CLAIMS_DIR), &config.name)?;
         let records = Records::open(data_dir)?;
         let rules = Rules::new(config, &subnets);
         let table = Table::new(rules, config.name.clone());

@@ -1,8 +1,8 @@
 //! The agent's data directory: its lock, the node's identity, and the records of allocations, servers and metadata.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::io::Read;
+use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -119,6 +119,8 @@ impl DataDir {
         };
         record.epoch += 1;
         disk::write(&self.path, NODE_RECORD, &record)?;
+        // For the next start: one on a full disk is what makes room there, and supervises what runs.
+        self.reserve(NODE_RECORD, "an agent cannot start on a full disk");
         let doing = || format!("read {}", self.path.join(NODE_RECORD).display());
         let node_id = record.node_id.try_into().map_err(|_| Failure::other(doing(), "damaged node id"))?;
         let instance = *random(16)?.first_chunk().unwrap_or(&[0; 16]);
@@ -140,11 +142,17 @@ impl DataDir {
         let cluster_id = fence.cluster.map_or(Vec::new(), |cluster| cluster.0.to_vec());
         let record = FenceRecord { cluster_id, term: fence.term, index: fence.index };
         disk::write(&self.path, FENCE_RECORD, &record)?;
-        // For the next one: what is removed frees disk space, and waits for it. This one is stored whatever comes of that.
-        if let Err(failure) = disk::reserve(&self.path, FENCE_RECORD) {
-            tracing::warn!(%failure, "on a full disk it is not kept how far the desired state has come");
-        }
+        // For the next one: what is removed frees disk space, and waits for it.
+        self.reserve(FENCE_RECORD, "on a full disk it is not kept how far the desired state has come");
         Ok(())
+    }
+
+    /// Reserves disk space for the next record of this name. The one before is stored whatever comes of that: `or_else` says what
+    /// the lack of it means.
+    fn reserve(&self, name: &str, or_else: &str) {
+        if let Err(failure) = disk::reserve(&self.path, name) {
+            tracing::warn!(%failure, "{or_else}");
+        }
     }
 
     /// Where the servers of the node's cluster take agents, as an earlier run of the agent learned, and which were revoked. The
@@ -289,18 +297,26 @@ pub(crate) fn make_dir(path: &Path, mode: u32) -> Result<(), Failure> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).doing(doing)
 }
 
+/// Over what an earlier agent wrote there: on a full disk there may be no room for anything else.
+fn write_pid(file: &File) -> std::io::Result<()> {
+    let pid = std::process::id().to_string();
+    file.write_all_at(pid.as_bytes(), 0)?;
+    file.set_len(pid.len() as u64)
+}
+
 fn lock(path: &Path) -> Result<LockedFile, Failure> {
     let doing = || format!("use the data directory {}", path.display());
+    let lock = path.join("lock");
     let mut file =
-        File::options().create(true).read(true).append(true).open(path.join("lock")).doing(doing)?;
+        File::options().create(true).read(true).write(true).truncate(false).open(lock).doing(doing)?;
     let deadline = Instant::now() + LOCK_WAIT_MAX;
     loop {
         match file.try_lock() {
             Ok(()) => {
-                let mut locked = LockedFile(file);
-                locked.0.set_len(0).doing(doing)?;
-                locked.0.write_all(std::process::id().to_string().as_bytes()).doing(doing)?;
-                return Ok(locked);
+                if let Err(error) = write_pid(&file) {
+                    tracing::warn!(%error, "whoever finds the data directory locked is not told by which process");
+                }
+                return Ok(LockedFile(file));
             }
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(Failure::new(doing(), error)),

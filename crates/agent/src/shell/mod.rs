@@ -63,9 +63,9 @@ use self::credentials::AgentCredentials;
 pub use self::credentials::{AgentTls, joined_dir};
 use self::data_dir::DataDir;
 pub(crate) use self::data_dir::ServersRecord;
-pub(crate) use self::data_dir::make_dir;
 #[cfg(test)]
 pub(crate) use self::data_dir::{FenceRecord, NodeRecord};
+pub(crate) use self::data_dir::{make_dir, random_number};
 use self::disk_limits::DiskLimits;
 use self::disk_work::{DiskDone, DiskWork};
 use self::execs::Execs;

@@ -8,6 +8,7 @@ pub(crate) mod credentials;
 pub(crate) mod error;
 pub(crate) mod retry;
 pub(crate) mod session;
+pub(crate) mod transfer_rate;
 pub(crate) mod transport;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -38,9 +38,12 @@ pub(super) fn main(socket: &str) -> Result<i32, Failure> {
     match start(&plan) {
         Err(failure) => report(&mut agent, ExecStage::Failed(failure.to_string())).doing(doing)?,
         Ok(main) => {
-            // From here on the command alone says when its input is unwanted and its output complete.
-            fds::detach_stdio()?;
-            report(&mut agent, ExecStage::Started(true)).doing(doing)?;
+            // From here on the command alone says when its input is unwanted and its output complete. Whatever fails of this,
+            // the command runs: it is waited for, and ended where the agent is gone.
+            if let Err(failure) = fds::detach_stdio() {
+                eprintln!("{failure}");
+            }
+            let _ = report(&mut agent, ExecStage::Started(true));
             let end = wait(main, &agent, children.as_ref());
             reap::end_all_children();
             report(&mut agent, ExecStage::Exited(end.exit_code)).doing(doing)?;
