@@ -103,7 +103,7 @@ pub fn failed_for_good(store: &Store, job: &JobRow, now: Timestamp) -> Vec<Alloc
     }
     let group = |row: &AllocRow| {
         let of = job.version(row.job_version)?.job.groups.get(usize::from(row.group))?;
-        Some(&*job.job().group(&of.name)?.1)
+        Some(job.job().group(&of.name)?.1)
     };
     let mut live: BTreeMap<&str, LiveAllocs> = BTreeMap::new();
     for (_, row) in allocs().filter(|(_, row)| row.is_desired()) {

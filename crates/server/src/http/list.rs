@@ -23,6 +23,10 @@ use crate::{WatchKey, access::CallerView};
 /// The keys between two ends.
 pub(crate) type Span<K> = (Bound<K>, Bound<K>);
 
+/// What [`Listing::rows`] gives, where that depends on what is listed.
+pub(crate) type BoxedRows<'v, L> =
+    Box<dyn DoubleEndedIterator<Item = (<L as Listing>::Key, Option<<L as Listing>::Row<'v>>)> + 'v>;
+
 /// A table, or a part of it, in the order of its keys.
 pub(crate) trait Listing: Clone + Send + 'static {
     /// Whether the rows have to be put in order first.

@@ -20,7 +20,7 @@ use crate::{
         call::{Call, Reply},
         failure::Failure,
         ids::{IdRange, resolve},
-        list::{self, Listing, Span, list as listed},
+        list::{self, BoxedRows, Listing, Span, list as listed},
         reply,
         text::Text,
     },
@@ -53,12 +53,11 @@ impl Listing for Allocs {
         view: &'v CallerView,
         span: Span<Age<AllocId>>,
     ) -> impl DoubleEndedIterator<Item = (Age<AllocId>, Option<Self::Row<'v>>)> {
-        let rows: Box<dyn DoubleEndedIterator<Item = (Age<AllocId>, Option<Self::Row<'v>>)> + 'v> =
-            if self.range == IdRange::ALL {
-                Box::new(view.allocs_by_age(age::ages(span)).map(|(age, parts)| (age.into(), parts)))
-            } else {
-                Box::new(view.allocs_of_ids(age::ids(span)).map(|(id, parts)| ((Index(0), id).into(), parts)))
-            };
+        let rows: BoxedRows<'v, Self> = if self.range == IdRange::ALL {
+            Box::new(view.allocs_by_age(age::ages(span)).map(|(age, parts)| (age.into(), parts)))
+        } else {
+            Box::new(view.allocs_of_ids(age::ids(span)).map(|(id, parts)| ((Index(0), id).into(), parts)))
+        };
         rows
     }
 

@@ -24,7 +24,7 @@ use crate::{
         call::{Call, Reply},
         failure::Failure,
         ids::{IdRange, resolve},
-        list::{Listing, Span, array_of, list as listed},
+        list::{BoxedRows, Listing, Span, array_of, list as listed},
         reply,
     },
     nomad::convert,
@@ -58,12 +58,11 @@ impl Listing for Deployments {
         view: &'v CallerView,
         span: Span<Age<DeploymentId>>,
     ) -> impl DoubleEndedIterator<Item = (Age<DeploymentId>, Option<Self::Row<'v>>)> {
-        let rows: Box<dyn DoubleEndedIterator<Item = (Age<DeploymentId>, Option<Self::Row<'v>>)> + 'v> =
-            if self.range == IdRange::ALL {
-                Box::new(view.deployments_by_age(age::ages(span)).map(|(age, of)| (age.into(), of)))
-            } else {
-                Box::new(view.deployments_of_ids(age::ids(span)).map(|(id, of)| ((Index(0), id).into(), of)))
-            };
+        let rows: BoxedRows<'v, Self> = if self.range == IdRange::ALL {
+            Box::new(view.deployments_by_age(age::ages(span)).map(|(age, of)| (age.into(), of)))
+        } else {
+            Box::new(view.deployments_of_ids(age::ids(span)).map(|(id, of)| ((Index(0), id).into(), of)))
+        };
         rows
     }
 

@@ -20,7 +20,7 @@ use crate::{
         call::{Call, Reply},
         failure::Failure,
         ids::{IdRange, resolve},
-        list::{Listing, Span, list as listed},
+        list::{BoxedRows, Listing, Span, list as listed},
         reply,
     },
     nomad::convert,
@@ -62,12 +62,11 @@ impl Listing for Evals {
         view: &'v CallerView,
         span: Span<Age<EvalId>>,
     ) -> impl DoubleEndedIterator<Item = (Age<EvalId>, Option<Self::Row<'v>>)> {
-        let rows: Box<dyn DoubleEndedIterator<Item = (Age<EvalId>, Option<Self::Row<'v>>)> + 'v> =
-            if self.range == IdRange::ALL {
-                Box::new(view.evals_by_age(age::ages(span)).map(|(age, eval)| (age.into(), eval)))
-            } else {
-                Box::new(view.evals_of_ids(age::ids(span)).map(|(id, eval)| ((Index(0), id).into(), eval)))
-            };
+        let rows: BoxedRows<'v, Self> = if self.range == IdRange::ALL {
+            Box::new(view.evals_by_age(age::ages(span)).map(|(age, eval)| (age.into(), eval)))
+        } else {
+            Box::new(view.evals_of_ids(age::ids(span)).map(|(id, eval)| ((Index(0), id).into(), eval)))
+        };
         rows
     }
 
