@@ -138,7 +138,7 @@ fn a_replacement_makes_no_more_than_a_value_may_take_and_its_searches_are_bounde
         );
     }
     let message = hcl_message(&job(r#"regex_replace("a", "[a-z]{1000}{1000}", "")"#));
-    assert!(message.contains("takes more than 64 KiB when it is compiled"), "{message}");
+    assert!(message.contains("takes more than 1024 KiB when it is compiled"), "{message}");
 }
 
 #[test]

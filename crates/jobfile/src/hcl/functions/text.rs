@@ -6,7 +6,7 @@ use super::{Arguments, Function, check_bytes, function};
 use crate::{diagnostic::quoted, hcl::value::Value};
 
 /// Bytes that a compiled regular expression may take.
-const REGEX_BYTES_MAX: usize = 64 << 10;
+const REGEX_BYTES_MAX: usize = 1 << 20;
 
 pub(super) static TABLE: &[Function] = &[
     function("chomp", 1..=1, |a| Ok(Value::text(a.text(0)?.trim_end_matches(['\n', '\r'])))),
@@ -88,7 +88,7 @@ fn regex_replace(arguments: &Arguments<'_>) -> Result<Value, String> {
 /// A regular expression, and how much a byte of text weighs that it looks at.
 fn compiled(pattern: &str) -> Result<(Regex, usize), String> {
     /// The most bytes that an expression may take when it is compiled, with that weight.
-    const SIZES: [(usize, usize); 3] = [(4 << 10, 1), (16 << 10, 4), (REGEX_BYTES_MAX, 16)];
+    const SIZES: [(usize, usize); 3] = [(64 << 10, 8), (256 << 10, 32), (REGEX_BYTES_MAX, 128)];
     for (bytes_max, weight) in SIZES {
         match RegexBuilder::new(pattern).size_limit(bytes_max).build() {
             Ok(regex) => return Ok((regex, weight)),
