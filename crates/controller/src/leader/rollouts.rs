@@ -327,12 +327,12 @@ fn is_unwell(store: &Store, slot: AllocSlot) -> bool {
     store.allocs().detail(slot).is_some_and(|detail| detail.healthy == Some(false))
 }
 
-/// Whether nothing more will be replaced, since what was found unhealthy is there or has failed.
+/// Whether nothing more will be replaced, since one of this version has failed, or one that goes on was found unhealthy. What failed
+/// before this version says nothing of it.
 fn is_stuck(store: &Store, of: GroupRollout<'_>) -> bool {
     let (row, ..) = of;
     let is_sick = |(slot, alloc): (AllocSlot, &AllocRow)| {
-        let is_unwell = alloc.is_desired() && is_unwell(store, slot);
-        is_part(store, of, alloc) && (is_unwell || has_ended_failed(store, alloc))
+        is_part(store, of, alloc) && alloc.is_desired() && is_unwell(store, slot)
     };
     allocs(store, row).any(|at| has_failed(store, of, at))
         || allocs(store, row).any(is_sick) && has_old(store, of)

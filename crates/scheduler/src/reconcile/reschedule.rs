@@ -88,6 +88,9 @@ pub(super) fn verdict(
 /// The allocations of a service that have failed, are as the newest version of their job has them, and will have no other in their
 /// place: their policy allows none, or older ones have the place. Their group lacks them until these are replaced.
 pub fn failed_for_good(store: &Store, job: &JobRow, now: Timestamp) -> Vec<AllocSlot> {
+    if job.job().job_type != JobType::Service {
+        return Vec::new();
+    }
     let allocs = || store.jobs().allocs(job).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
     let is_replaced = |slot| store.allocs().extra(slot).is_some_and(|extra| extra.next.is_some());
     let is_current = |row: &AllocRow| job.change_of(row.job_version, row.group) != VersionChange::Replacement;
@@ -98,7 +101,7 @@ pub fn failed_for_good(store: &Store, job: &JobRow, now: Timestamp) -> Vec<Alloc
             && is_current(row)
     };
     let mut failed: Vec<_> = allocs().filter(|(slot, row)| has_failed(*slot, row)).collect();
-    if failed.is_empty() || job.job().job_type != JobType::Service {
+    if failed.is_empty() {
         return Vec::new();
     }
     let group = |row: &AllocRow| {
