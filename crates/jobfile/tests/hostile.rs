@@ -129,7 +129,8 @@ fn a_replacement_makes_no_more_than_a_value_may_take_and_its_searches_are_bounde
         hcl_message(&job(&format!(r#"regex_replace({}, "(?s).+", {})"#, long("0123456789"), long("$0"))));
     assert!(message.contains("its value would take more than 16 MiB"), "{message}");
     // Each search looks at all that is left before it takes one letter, also where mistakes are forgiven.
-    let searches = format!(r#"regex_replace({}, ".*[^A-Z]|[A-Z]", "")"#, long("AAAAAAAAAA"));
+    let text = r#"join("", [for i in range(2000) : "AAAAAAAAAA"])"#;
+    let searches = format!(r#"regex_replace({text}, ".*[^A-Z]|[A-Z]", "")"#);
     for searches in [searches.clone(), format!("try({searches}, {searches}, 1)")] {
         let message = hcl_message(&job(&searches));
         assert!(
