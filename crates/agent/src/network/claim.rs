@@ -1,7 +1,7 @@
 //! One agent has the networks of one name: a locked file says so, for as long as it lives.
 
 use std::fs::{self, File, TryLockError};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::failure::{Failure, FailureContext};
@@ -26,7 +26,7 @@ impl NameClaim {
         make_dir(dir, 0o700)?;
         let namespace = fs::metadata("/proc/thread-self/ns/net").doing(doing)?.ino();
         let path = dir.join(format!("{name}-{namespace}"));
-        let file = File::options().create(true).append(true).open(&path).doing(doing)?;
+        let file = File::options().create(true).append(true).mode(0o600).open(&path).doing(doing)?;
         match file.try_lock() {
             Ok(()) => Ok(Self(LockedFile(file))),
             Err(TryLockError::WouldBlock) => Err(Failure::other(

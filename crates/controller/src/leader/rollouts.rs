@@ -248,33 +248,34 @@ fn unfinished<'a>(store: &Store, row: &JobRow, deployment: &'a Deployment) -> Ve
 /// Whether all that a group with a count must show has been shown.
 fn is_healthy(store: &Store, of: GroupRollout<'_>) -> bool {
     let (.., group) = of;
-    let LiveAllocs { live, healthy } = live_allocs(store, of);
+    let LiveCounts { live, healthy } = live_allocs(store, of);
     group.promoted && healthy >= group.desired_total && healthy == live
 }
 
 /// How many allocations of a group are there, and how many of them have shown that they are well.
-struct LiveAllocs {
+struct LiveCounts {
     live: u32,
     healthy: u32,
 }
 
 /// Of one on a disconnected node and the one that stands in for it only that one counts: they are one of the count.
-fn live_allocs(store: &Store, of: GroupRollout<'_>) -> LiveAllocs {
+fn live_allocs(store: &Store, of: GroupRollout<'_>) -> LiveCounts {
     let (row, deployment, group) = of;
+    let (mut live, mut healthy) = (group.live(), group.healthy);
     let is_stood_in_for = |(slot, alloc): &(AllocSlot, &AllocRow)| {
         alloc.is_desired()
             && !is_heard(store, alloc)
             && store.allocs().extra(*slot).is_some_and(|extra| extra.next.is_some())
             && is_part(store, of, alloc)
     };
-    let (mut live, mut healthy) = (group.live(), group.healthy);
-    let replaces_unknown =
-        row.job().group(&group.name).is_some_and(|(_, of)| of.on_disconnect().replaces_unknown());
-    for (slot, _) in allocs(store, row).filter(|at| replaces_unknown && is_stood_in_for(at)) {
-        live = live.saturating_sub(1);
-        healthy = healthy.saturating_sub(u32::from(store.is_proven(slot, deployment.id)));
+    // Most of the time there is none, and a job may have many allocations.
+    if store.nodes().any_disconnected() {
+        for (slot, _) in allocs(store, row).filter(is_stood_in_for) {
+            live = live.saturating_sub(1);
+            healthy = healthy.saturating_sub(u32::from(store.is_proven(slot, deployment.id)));
+        }
     }
-    LiveAllocs { live, healthy }
+    LiveCounts { live, healthy }
 }
 
 /// A job, its active deployment, and a group of that.
@@ -388,7 +389,7 @@ fn can_go_on(store: &Store, of: GroupRollout<'_>) -> bool {
     let (row, deployment, group) = of;
     let job = row.version(deployment.job_version).map(|version| &version.job);
     let update = job.and_then(|job| job.group(&group.name)?.1.update.as_deref());
-    let LiveAllocs { live, healthy } = live_allocs(store, of);
+    let LiveCounts { live, healthy } = live_allocs(store, of);
     let unproven = || match is_per_node(row) {
         true => allocs(store, row).filter(|at| is_unproven(store, of, *at)).count(),
         false => live.saturating_sub(healthy) as usize,

@@ -300,14 +300,14 @@ impl Call {
         if is_small { work() } else { self.api.heavy.run(work).await }
     }
 
-    /// The same for what may take long however small the text is: on threads that yield to those on which others wait.
+    /// The same for what may take seconds however small the text is.
     pub async fn body_apart<T: Send + 'static>(
         &mut self,
         bytes_max: usize,
         read: impl FnOnce(&[u8]) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let (_, work) = self.reading(bytes_max, read).await?;
-        self.api.lists.run(work).await
+        self.api.slow.run(work).await
     }
 
     /// Reads the body: whether it is small, and what checks and parses it.

@@ -163,7 +163,7 @@ impl CallerView {
         &self,
         ids: impl RangeBounds<AllocId>,
     ) -> impl DoubleEndedIterator<Item = AllocParts<'_>> {
-        self.view.store.allocs().range(ids).filter_map(|(_, slot)| self.alloc_in(slot))
+        self.allocs_of_ids(ids).filter_map(|(_, parts)| parts)
     }
 
     /// The allocations that were placed in a range of indexes, oldest first; of one index by id. None for those that the caller may not

@@ -22,8 +22,8 @@ impl CallerView {
     pub fn deployments_by_id(
         &self,
         ids: impl RangeBounds<DeploymentId>,
-    ) -> impl DoubleEndedIterator<Item = &Arc<Deployment>> {
-        self.view.store.deployments().range(ids).filter(|of| self.sees_deployment(of))
+    ) -> impl DoubleEndedIterator<Item = &Deployment> {
+        self.deployments_of_ids(ids).filter_map(|(_, of)| of)
     }
 
     /// The deployments that were made in a range of indexes, oldest first; of one index by id. None for those that the caller may not
@@ -32,12 +32,8 @@ impl CallerView {
         &self,
         ages: impl RangeBounds<(Index, DeploymentId)>,
     ) -> impl DoubleEndedIterator<Item = ((Index, DeploymentId), Option<&Deployment>)> {
-        let age = |of: &Deployment| (of.create_index, of.id);
-        self.view
-            .store
-            .deployments()
-            .by_age(ages)
-            .map(move |of| (age(of), Some(&**of).filter(|_| self.sees_deployment(of))))
+        let deployments = self.view.store.deployments().by_age(ages);
+        deployments.map(|of| ((of.create_index, of.id), self.visible_deployment(of)))
     }
 
     /// The same for those whose ids are in a range, by id.
@@ -46,7 +42,7 @@ impl CallerView {
         ids: impl RangeBounds<DeploymentId>,
     ) -> impl DoubleEndedIterator<Item = (DeploymentId, Option<&Deployment>)> {
         let deployments = self.view.store.deployments().range(ids);
-        deployments.map(|of| (of.id, Some(&**of).filter(|_| self.sees_deployment(of))))
+        deployments.map(|of| (of.id, self.visible_deployment(of)))
     }
 
     /// A job's deployments, oldest first.
@@ -62,6 +58,10 @@ impl CallerView {
     /// Where any deployment last changed.
     pub fn deployments_index(&self) -> Index {
         self.view.store.deployments().modify_index()
+    }
+
+    fn visible_deployment<'v>(&self, of: &'v Arc<Deployment>) -> Option<&'v Deployment> {
+        Some(&**of).filter(|of| self.sees_deployment(of))
     }
 
     fn sees_deployment(&self, of: &Deployment) -> bool {

@@ -18,8 +18,8 @@ impl CallerView {
     }
 
     /// The evaluations whose ids are in a range, by id.
-    pub fn evals_by_id(&self, ids: impl RangeBounds<EvalId>) -> impl DoubleEndedIterator<Item = &Arc<Eval>> {
-        self.view.store.evals().range(ids).filter(|eval| self.sees_eval(eval))
+    pub fn evals_by_id(&self, ids: impl RangeBounds<EvalId>) -> impl DoubleEndedIterator<Item = &Eval> {
+        self.evals_of_ids(ids).filter_map(|(_, eval)| eval)
     }
 
     /// The evaluations that were made in a range of indexes, oldest first; of one index by id. None for those that the caller may not
@@ -28,12 +28,8 @@ impl CallerView {
         &self,
         ages: impl RangeBounds<(Index, EvalId)>,
     ) -> impl DoubleEndedIterator<Item = ((Index, EvalId), Option<&Eval>)> {
-        let age = |eval: &Eval| (eval.create_index, eval.id);
-        self.view
-            .store
-            .evals()
-            .by_age(ages)
-            .map(move |eval| (age(eval), Some(&**eval).filter(|_| self.sees_eval(eval))))
+        let evals = self.view.store.evals().by_age(ages);
+        evals.map(|eval| ((eval.create_index, eval.id), self.visible_eval(eval)))
     }
 
     /// The same for those whose ids are in a range, by id.
@@ -42,12 +38,16 @@ impl CallerView {
         ids: impl RangeBounds<EvalId>,
     ) -> impl DoubleEndedIterator<Item = (EvalId, Option<&Eval>)> {
         let evals = self.view.store.evals().range(ids);
-        evals.map(|eval| (eval.id, Some(&**eval).filter(|_| self.sees_eval(eval))))
+        evals.map(|eval| (eval.id, self.visible_eval(eval)))
     }
 
     /// Where any evaluation last changed.
     pub fn evals_index(&self) -> Index {
         self.view.store.evals().modify_index()
+    }
+
+    fn visible_eval<'v>(&self, eval: &'v Arc<Eval>) -> Option<&'v Eval> {
+        Some(&**eval).filter(|eval| self.sees_eval(eval))
     }
 
     fn sees_eval(&self, eval: &Eval) -> bool {
