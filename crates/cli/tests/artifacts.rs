@@ -94,7 +94,7 @@ fn job(id: &str, script: &str, artifacts: Value) -> Value {
     let mut task = task("t", script);
     task["Artifacts"] = artifacts;
     let group = json!({
-        "Name": "g", "Tasks": [task],
+        "Name": "g", "Tasks": [task], "EphemeralDisk": {"SizeMB": 10},
         "RestartPolicy": {"Attempts": 0, "Mode": "fail"}, "ReschedulePolicy": {"Attempts": 0},
     });
     json!({"ID": id, "Name": id, "Type": "service", "TaskGroups": [group]})

@@ -124,6 +124,30 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     assert_eq!(store.acl().modify_index(), before);
 }
 
+/// Somebody changes what somebody else deletes: the later change would bring the secret back that was revoked.
+#[test]
+fn what_was_deleted_meanwhile_is_not_changed() {
+    let mut store = Store::default();
+    assert_eq!(change(&mut store, policy("some")), Ok(()));
+    assert_eq!(change(&mut store, role(1, "ops", &["some"])), Ok(()));
+    assert_eq!(change(&mut store, put(token(1, TokenType::Client, &["some"], None))), Ok(()));
+    let read = AclToken::clone(store.acl().token(AclTokenId(1)).expect("it is there"));
+    let read_role = AclRole::clone(store.acl().role(AclRoleId(1)).expect("it is there"));
+    assert_eq!(change(&mut store, put(read.clone())), Ok(()), "it is there");
+    assert_eq!(change(&mut store, ChangeAcl::DeleteToken(AclTokenId(1))), Ok(()));
+    assert_eq!(change(&mut store, ChangeAcl::DeleteRole(AclRoleId(1))), Ok(()));
+    for late in [put(read.clone()), ChangeAcl::PutRole(Box::new(read_role))] {
+        assert!(matches!(change(&mut store, late), Err(Refusal::NoAclObject(_))));
+    }
+    assert!(store.acl().token_of(&read.secret).is_none());
+    assert!(store.acl().role(AclRoleId(1)).is_none());
+
+    let index = Index(store.index().0 + 1);
+    let late = Command::ChangeAcl(Box::new(put(read)));
+    let older = Entry::new(index, Timestamp(index.0), vec![late]).of_version(7);
+    assert_eq!(store.apply(older).outcomes, [Ok(())], "as it was");
+}
+
 #[test]
 fn a_token_that_is_changed_keeps_its_secret_and_its_end() {
     let mut store = Store::default();

@@ -118,6 +118,47 @@ fn what_has_failed_of_a_system_job_stays_until_the_job_or_its_node_is_another() 
     assert_eq!(purged.store.allocs().len(), 1);
 }
 
+/// What has failed of a service waits for its delay, or is not replaced at all: whoever forgets it places another whatever the
+/// policy says.
+#[test]
+fn what_has_failed_of_a_service_stays_until_another_is_in_its_place() {
+    let failed = || {
+        let mut world = World::with_nodes(1);
+        let eval = world.register(service("web", 10, None));
+        world.plan(eval, vec![place(1, 1, &[], &[])], vec![]).unwrap();
+        world.end(1, ClientStatus::Failed);
+        world
+    };
+    let forget = |world: &World| {
+        let (allocs, decided_on) = (vec![AllocId(1)], Some(world.store.index()));
+        Command::Collect(Box::new(Collect { allocs, decided_on, ..Collect::default() }))
+    };
+    let is_there = |world: &World| world.store.alloc(AllocId(1)).is_some();
+
+    let mut older = failed();
+    let collect = forget(&older);
+    older.run_as_of(7, collect).unwrap();
+    assert!(!is_there(&older), "as it was");
+
+    let mut replaced = failed();
+    replaced.collect_allocs(&[1]);
+    assert!(is_there(&replaced), "it has its place");
+    let eval = replaced.register(service("web", 10, None));
+    replaced.plan(eval, vec![Placement { after: vec![], ..place(2, 1, &[1], &[]) }], vec![]).unwrap();
+    replaced.collect_allocs(&[1]);
+    assert!(!is_there(&replaced));
+
+    let mut changed = failed();
+    changed.register(service("web", 11, None));
+    changed.collect_allocs(&[1]);
+    assert!(!is_there(&changed), "the new version has a place of its own");
+
+    let mut stopped = failed();
+    stopped.stop("web", false);
+    stopped.collect_allocs(&[1]);
+    assert!(!is_there(&stopped));
+}
+
 #[test]
 fn what_a_deployment_has_placed_is_judged_for_the_next_though_it_is_collected() {
     let mut world = World::with_nodes(1);

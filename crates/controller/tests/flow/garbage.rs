@@ -1,5 +1,7 @@
 //! What has ended is garbage-collected in time, and what is needed stays.
 
+use berth_model::eval::Eval;
+
 use super::*;
 
 #[test]
@@ -91,11 +93,44 @@ fn a_new_leader_forgets_what_ended_before_it_led() {
     shell.observe(1, &[(failed, ClientStatus::Failed)]);
     shell.lead(2);
     shell.join(2, 1);
+    // Until another is in its place, it has a use.
+    shell.pass(31);
     assert!(shell.store.alloc(failed).is_some());
     shell.now += 3601;
     shell.heartbeat(2);
     shell.tick(0);
     assert!(shell.store.alloc(failed).is_none());
+}
+
+/// A service's failed allocation that is not replaced has its place for as long as its job wants it: were it forgotten after an
+/// hour, another would be placed, whatever the policy says.
+#[test]
+fn what_has_failed_for_good_of_a_service_is_kept_until_its_job_is_stopped() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    let mut once = job(1, 100);
+    once.groups[0].reschedule.unlimited = false;
+    once.groups[0].reschedule.attempts = 0;
+    shell.register_job(once);
+    let (_, failed, _) = shell.wanted()[0];
+    shell.observe(1, &[(failed, ClientStatus::Failed)]);
+    let hours = |shell: &mut Shell| {
+        for _ in 0..3 {
+            shell.now += 3601;
+            shell.heartbeat(1);
+            shell.tick(0);
+        }
+    };
+    hours(&mut shell);
+    let key = JobKey::new("default", "web");
+    let again = Eval::pending(EvalId(1), key.clone(), JobType::Service, 50, Trigger::JobRegister);
+    shell.request(89, Command::CreateEvals(vec![again]));
+    assert_eq!(shell.store.eval(EvalId(1)).map(|eval| eval.status), Some(EvalStatus::Complete));
+    assert_eq!(shell.wanted().len(), 0, "its policy allows no other");
+    assert!(shell.store.alloc(failed).is_some(), "that is why");
+    shell.request(90, Command::DeregisterJob(DeregisterJob { job: key, purge: false, eval: EvalId(2) }));
+    hours(&mut shell);
+    assert!(shell.store.alloc(failed).is_none(), "it is of no use any more");
 }
 
 /// Results of batch work are kept with their job, and do not keep the node that they were made on.

@@ -11,7 +11,7 @@ use crate::{
 
 /// The encoding that [`Entry::encode`] writes; it counts every change of a command, field or value, and of what applying
 /// them comes to. All before it are read, and applied as they were when they were written.
-pub const ENTRY_VERSION: u8 = 7;
+pub const ENTRY_VERSION: u8 = 8;
 /// The oldest version that can still be written: for as long as a server of the cluster knows no newer one.
 pub const ENTRY_VERSION_MIN: u8 = 3;
 /// Largest encoded entry that may be proposed.

@@ -90,7 +90,7 @@ impl Store {
             Command::LaunchJob(launch) => self.launch_job(*launch, rules, events)?,
             Command::RestorePart(part) => self.restore_part(&part, rules, events)?,
             Command::AbandonRestore => self.restoring = None,
-            Command::SetAllocHealth(found) => self.set_alloc_health(found, events),
+            Command::SetAllocHealth(found) => self.set_alloc_health(found, rules, events),
             Command::SetDeployment(set) => self.set_deployment(*set, events)?,
             Command::PromoteDeployment(promote) => self.promote_deployment(*promote, rules, events)?,
             Command::DrainNode(drain) => self.drain_node(*drain, rules, events)?,

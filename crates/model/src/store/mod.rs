@@ -46,10 +46,10 @@ pub use variables::{VariableTotals, Variables};
 use std::sync::Arc;
 
 use crate::{
-    alloc::{ClientStatus, StopReason},
+    alloc::{ClientStatus, DesiredStatus, StopReason},
     cluster::ClusterIdentity,
     ids::{AllocId, EvalId, Index, JobKey, NodeId},
-    job::{Group, Job},
+    job::{Group, Job, JobType, VersionChange},
     scheduling::SchedulerConfig,
     time::Timestamp,
 };
@@ -211,9 +211,14 @@ impl Store {
 
     /// Whether an allocation may be garbage-collected before its job. A finished one of batch work stays as long as the job: it is
     /// what keeps it from running again. So does one of a system job that has ended by itself, until the job is changed or its
-    /// node is gone.
+    /// node is gone, and one of a service that has failed, until another is in its place.
     pub fn may_collect(&self, row: &AllocRow) -> bool {
-        self.is_no_result(row) && !self.keeps_node_covered(row)
+        self.is_no_result(row) && !self.has_use(row)
+    }
+
+    /// Whether an allocation that has ended is why its job places nothing, or nothing yet.
+    pub fn has_use(&self, row: &AllocRow) -> bool {
+        self.keeps_node_covered(row) || self.awaits_replacement(row)
     }
 
     /// Whether an allocation has ended and is no result of batch work.
@@ -228,6 +233,21 @@ impl Store {
         row.ended_by_itself()
             && self.jobs.row(row.job).is_some_and(covers)
             && self.nodes.row(row.node).is_some_and(|node| !node.purged)
+    }
+
+    /// Whether a failed allocation of a service has its place until another takes it: after a delay, or never, if its policy
+    /// says so.
+    pub fn awaits_replacement(&self, row: &AllocRow) -> bool {
+        if row.client != ClientStatus::Failed || row.desired != DesiredStatus::Run {
+            return false;
+        }
+        let Some(job) = self.jobs.row(row.job).filter(|job| job.job().job_type == JobType::Service) else {
+            return false;
+        };
+        let is_replaced = || self.alloc(row.id).and_then(|(slot, _)| self.allocs.extra(slot)?.next).is_some();
+        !job.job().stop
+            && job.change_of(row.job_version, row.group) != VersionChange::Replacement
+            && !is_replaced()
     }
 
     /// Whether an allocation has ended because it was declared lost, and not because its agent has said so: it may run on.

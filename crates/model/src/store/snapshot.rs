@@ -38,7 +38,7 @@ pub(super) use partial_restore::PartialRestore;
 
 const MAGIC: &[u8; 8] = b"BERTHSTO";
 /// The format that [`write`] writes; it counts every change of a record. All before it are read.
-pub const FORMAT_VERSION: u16 = 7;
+pub const FORMAT_VERSION: u16 = 8;
 /// Formats and versions of entries go together: a state that came of entries of a version is written in its format, so that
 /// every server of the cluster can read it.
 const FORMAT_VERSION_MIN: u16 = ENTRY_VERSION_MIN as u16;

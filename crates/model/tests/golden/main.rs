@@ -27,6 +27,7 @@ const OLDER: &[(&str, &str)] = &[
     (include_str!("entries-v4.txt"), include_str!("snapshot-v4.txt")),
     (include_str!("entries-v5.txt"), include_str!("snapshot-v5.txt")),
     (include_str!("entries-v6.txt"), include_str!("snapshot-v6.txt")),
+    (include_str!("entries-v7.txt"), include_str!("snapshot-v7.txt")),
 ];
 /// Characters in a line of a file.
 const LINE_CHARS: usize = 120;

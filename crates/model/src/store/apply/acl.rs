@@ -27,18 +27,18 @@ impl Store {
     ) -> Outcome {
         let index = self.index;
         let object = match change {
-            ChangeAcl::Bootstrap(token, again) => self.bootstrap(*token, again)?,
+            ChangeAcl::Bootstrap(token, again) => self.bootstrap(*token, again, rules)?,
             ChangeAcl::PutPolicy(policy) => self.put_policy(*policy)?,
             ChangeAcl::DeletePolicy(name) => {
                 let object = AclObject::Policy(name.clone());
                 if self.acl.remove_policy(&name, index) { object } else { return not_found(object) }
             }
-            ChangeAcl::PutRole(role) => self.put_role(*role)?,
+            ChangeAcl::PutRole(role) => self.put_role(*role, rules)?,
             ChangeAcl::DeleteRole(id) => {
                 let object = AclObject::Role(id);
                 if self.acl.remove_role(id, index) { object } else { return not_found(object) }
             }
-            ChangeAcl::PutToken(token) => self.put_token(*token, events)?,
+            ChangeAcl::PutToken(token) => self.put_token(*token, rules, events)?,
             ChangeAcl::DeleteToken(id) => {
                 let object = AclObject::Token(id);
                 let was_there = match rules.revoked_tokens_are_remembered() {
@@ -61,12 +61,17 @@ impl Store {
         Ok(())
     }
 
-    fn bootstrap(&mut self, token: AclToken, again: Option<Index>) -> Result<AclObject, Refusal> {
+    fn bootstrap(
+        &mut self,
+        token: AclToken,
+        again: Option<Index>,
+        rules: Rules,
+    ) -> Result<AclObject, Refusal> {
         let last = self.acl.bootstrapped_at;
         if last != Index(0) && again != Some(last) {
             return Err(Refusal::AclBootstrapped(last));
         }
-        let object = self.insert_token(token)?;
+        let object = self.insert_token(token, rules)?;
         self.acl.bootstrapped_at = self.index;
         Ok(object)
     }
@@ -98,7 +103,7 @@ impl Store {
         Ok(object)
     }
 
-    fn put_role(&mut self, mut role: AclRole) -> Result<AclObject, Refusal> {
+    fn put_role(&mut self, mut role: AclRole, rules: Rules) -> Result<AclObject, Refusal> {
         let object = AclObject::Role(role.id);
         let refuse = |why: String| Err(Refusal::BadAcl(format!("role {:?}", role.name), why));
         if !is_tenant_name(&role.name) {
@@ -117,6 +122,9 @@ impl Store {
             return refuse("another role has this name".to_owned());
         }
         let old = self.acl.role(role.id);
+        if old.is_none() && role.create_index != Index(0) && rules.only_what_exists_is_changed() {
+            return Err(Refusal::NoAclObject(object.to_string()));
+        }
         if old.is_none() && self.acl.roles().len() >= POLICIES_MAX {
             return refuse(format!(
                 "there are {POLICIES_MAX} roles, the most there may be: delete some first"
@@ -128,8 +136,13 @@ impl Store {
         Ok(object)
     }
 
-    fn put_token(&mut self, token: AclToken, events: &mut Vec<StateChange>) -> Result<AclObject, Refusal> {
-        let object = self.insert_token(token)?;
+    fn put_token(
+        &mut self,
+        token: AclToken,
+        rules: Rules,
+        events: &mut Vec<StateChange>,
+    ) -> Result<AclObject, Refusal> {
+        let object = self.insert_token(token, rules)?;
         let expired: Vec<_> = self.acl.expired(self.at).take(EXPIRED_FORGOTTEN_MAX).collect();
         for id in expired {
             self.acl.remove_token(id, self.index);
@@ -167,7 +180,7 @@ impl Store {
     }
 
     /// A token that is there keeps its secret, its type, and when it was made and ends.
-    fn insert_token(&mut self, mut token: AclToken) -> Result<AclObject, Refusal> {
+    fn insert_token(&mut self, mut token: AclToken, rules: Rules) -> Result<AclObject, Refusal> {
         let object = AclObject::Token(token.id);
         let refuse = |why: &str| Err(Refusal::BadAcl(object.to_string(), why.to_owned()));
         if token.name.len() > ACL_DESCRIPTION_MAX {
@@ -200,6 +213,9 @@ impl Store {
                         "its type, and whether it is global, cannot be changed: make another token",
                     );
                 }
+            }
+            None if token.create_index != Index(0) && rules.only_what_exists_is_changed() => {
+                return Err(Refusal::NoAclObject(object.to_string()));
             }
             None if self.acl.tokens_len() >= TOKENS_MAX => {
                 return refuse(&format!("there are {TOKENS_MAX} tokens, no more may be: delete some first"));

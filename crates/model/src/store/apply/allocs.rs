@@ -25,7 +25,7 @@ impl Store {
         }
         let job = row.job;
         if row.is_desired() {
-            self.count_left(slot, events);
+            self.count_left(slot, rules, events);
         }
         self.allocs.update(slot, self.index, self.at, |row, detail| {
             row.desired = DesiredStatus::Stop;
@@ -83,7 +83,7 @@ impl Store {
         }
         let row = *row;
         if row.is_desired() {
-            self.count_left(slot, events);
+            self.count_left(slot, rules, events);
         }
         let freed = self.own_resources_to_promise(slot);
         let extra = self.allocs.extra(slot).cloned().unwrap_or_default();

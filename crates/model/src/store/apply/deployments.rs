@@ -108,14 +108,15 @@ impl Store {
     }
 
     /// An allocation that was desired to run is so no more, or has ended by itself: what it showed counts no longer.
-    pub(super) fn count_left(&mut self, slot: AllocSlot, events: &mut Vec<StateChange>) {
+    pub(super) fn count_left(&mut self, slot: AllocSlot, rules: Rules, events: &mut Vec<StateChange>) {
         let Some(row) = self.allocs.row(slot).copied() else { return };
         let Some((id, group)) = self.deployment_of(&row) else { return };
-        let healthy = self.is_proven(slot, id);
+        let (healthy, at) = (self.is_proven(slot, id), self.at);
         self.change_deployment(row.job, (id, DeploymentChange::Status), events, |deployment| {
-            if let Some(group) = deployment.groups.get_mut(group) {
-                group.gone = group.gone.saturating_add(1);
-                group.healthy = group.healthy.saturating_sub(u32::from(healthy));
+            let Some(group) = deployment.groups.get_mut(group) else { return };
+            group.gone = group.gone.saturating_add(1);
+            if healthy {
+                one_healthy_less(group, rules, at);
             }
         });
     }
@@ -193,13 +194,18 @@ impl Store {
     }
 
     /// What agents found. Once healthy, an allocation counts as healthy for as long as it is there.
-    pub(super) fn set_alloc_health(&mut self, found: Vec<AllocHealth>, events: &mut Vec<StateChange>) {
+    pub(super) fn set_alloc_health(
+        &mut self,
+        found: Vec<AllocHealth>,
+        rules: Rules,
+        events: &mut Vec<StateChange>,
+    ) {
         for health in found {
-            self.judge_alloc(health, events);
+            self.judge_alloc(health, rules, events);
         }
     }
 
-    fn judge_alloc(&mut self, health: AllocHealth, events: &mut Vec<StateChange>) {
+    fn judge_alloc(&mut self, health: AllocHealth, rules: Rules, events: &mut Vec<StateChange>) {
         let AllocHealth { alloc, healthy, message, revision } = health;
         let Some((slot, row)) = self.alloc(alloc).map(|(slot, row)| (slot, *row)) else { return };
         if revision.unwrap_or_default() != row.revision() {
@@ -209,7 +215,8 @@ impl Store {
         if self.needs_evidence(slot, healthy).is_none() {
             return;
         }
-        let counts = healthy && row.is_desired() && !self.is_proven(slot, id);
+        let counted = row.is_desired() && self.is_proven(slot, id);
+        let counts = healthy && row.is_desired() && !counted;
         self.allocs.update(slot, self.index, self.at, |_, detail| detail.healthy = Some(healthy));
         self.jobs.alloc_changed(row.job, self.index);
         events.push(StateChange::AllocHealthChanged(slot));
@@ -220,6 +227,9 @@ impl Store {
                 group.healthy = group.healthy.saturating_add(1);
                 expect_progress(group, at);
             } else if !healthy {
+                if counted && rules.unhealthy_ones_are_not_counted() {
+                    one_healthy_less(group, rules, at);
+                }
                 group.unhealthy = group.unhealthy.saturating_add(1);
                 group.culprit = Some(UnhealthyAlloc { alloc, message });
             }
@@ -382,6 +392,14 @@ impl Store {
 fn expect_progress(group: &mut DeploymentGroup, now: Timestamp) {
     if !group.progress_deadline.is_zero() {
         group.require_progress_by = now.after(group.progress_deadline);
+    }
+}
+
+/// What was progress is none any more: whatever takes its place has the group's time from now on.
+fn one_healthy_less(group: &mut DeploymentGroup, rules: Rules, now: Timestamp) {
+    group.healthy = group.healthy.saturating_sub(1);
+    if rules.losses_begin_the_deadline_anew() {
+        expect_progress(group, now);
     }
 }
 

@@ -36,11 +36,13 @@ impl Rules {
     }
 
     /// Whether an allocation may be garbage-collected; `decided_on` is what the decision says of itself, none in entries of version 1,
-    /// which could forget the results of batch work. Later ones could forget why a system job has nothing on a node.
+    /// which could forget the results of batch work. Later ones could forget why a system job has nothing on a node, and those
+    /// before version 8 what of a service had failed and was not replaced, which was then placed anew whatever its policy said.
     pub fn may_collect(self, store: &Store, row: &AllocRow, decided_on: Option<Index>) -> bool {
         match decided_on {
             None => row.is_terminal(),
             Some(_) if self.version < 4 => store.is_no_result(row),
+            Some(_) if self.version < 8 => store.is_no_result(row) && !store.keeps_node_covered(row),
             Some(_) => store.may_collect(row),
         }
     }
@@ -54,6 +56,22 @@ impl Rules {
     /// Whether a node that is drained stays closed to work until that is over.
     pub fn drained_nodes_stay_closed(self) -> bool {
         self.version >= 4
+    }
+
+    /// Whether a group has its time again when an allocation that counted as healthy does so no longer. Before, its loss long
+    /// after the last progress ended the deployment at once.
+    pub fn losses_begin_the_deadline_anew(self) -> bool {
+        self.version >= 8
+    }
+
+    /// Whether an allocation that counted as healthy because nobody had asked is counted no longer once it is found not to be.
+    pub fn unhealthy_ones_are_not_counted(self) -> bool {
+        self.version >= 8
+    }
+
+    /// Whether a token or role that is changed must still be there: what was deleted meanwhile came back with its secret.
+    pub fn only_what_exists_is_changed(self) -> bool {
+        self.version >= 8
     }
 
     /// Whether a plan that places nothing changes the deployment all the same.

@@ -61,10 +61,11 @@ pub(in crate::nomad) async fn read_named(call: Call) -> Reply {
 pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
     check_on(&call)?;
     let request: AclRole = call.json().await?;
-    let id = match (call.param("id"), &*request.id) {
-        ("", "") => AclRoleId(call.mint_id()),
-        ("", text) | (text, "") => parse_id(&call.view(), text)?,
-        (path, body) if path == body => parse_id(&call.view(), path)?,
+    // Ids are given out by servers: one that is named is that of a role that is there.
+    let (id, create_index) = match (call.param("id"), &*request.id) {
+        ("", "") => (AclRoleId(call.mint_id()), Index(0)),
+        ("", text) | (text, "") => existing(&call.view(), text)?,
+        (path, body) if path == body => existing(&call.view(), path)?,
         _ => return Err(Failure::bad_request("the body has another ID than the path")),
     };
     let role = Role {
@@ -72,7 +73,7 @@ pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
         name: request.name,
         description: request.description,
         policies: request.policies.into_iter().map(|policy| policy.name).collect(),
-        create_index: Index(0),
+        create_index,
         modify_index: Index(0),
     };
     let index = change(&call, ChangeAcl::PutRole(Box::new(role))).await?;
@@ -89,10 +90,10 @@ pub(in crate::nomad) async fn delete(call: Call) -> Reply {
     change_and_answer(&call, ChangeAcl::DeleteRole(id(&call)?)).await
 }
 
-/// A role that is to be changed must be there: ids are given out by servers.
-fn parse_id(view: &CallerView, text: &str) -> Result<AclRoleId, Failure> {
+/// The id of a role that is to be changed, and since when it is there.
+fn existing(view: &CallerView, text: &str) -> Result<(AclRoleId, Index), Failure> {
     let id = parsed(text)?;
-    view.acl()?.role(id).map(|role| role.id).ok_or_else(not_found)
+    view.acl()?.role(id).map(|role| (role.id, role.create_index)).ok_or_else(not_found)
 }
 
 fn id(call: &Call) -> Result<AclRoleId, Failure> {

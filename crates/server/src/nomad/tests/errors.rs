@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 
 use super::{
     exchange::{answer, api, get, request, send},
-    world::{FAILED, RUNNING, world},
+    world::{FAILED, RUNNING, world, world_with_an_update},
 };
 
 #[tokio::test]
@@ -222,7 +222,7 @@ async fn web_pages_of_others_can_change_nothing() {
         for (site, expected) in [("cross-site", 403), ("none", 200)] {
             let mut request = request("GET", requested, Body::empty());
             request.headers_mut().insert("sec-fetch-site", site.parse().expect("a value"));
-            let status = send(&api(&world()), request).await.status().as_u16();
+            let status = send(&api(&world_with_an_update()), request).await.status().as_u16();
             assert_eq!(status, expected, "{requested} from {site}");
         }
     }

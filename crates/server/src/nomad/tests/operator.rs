@@ -1,13 +1,13 @@
 //! Routes for operators: servers, pools, garbage collection; and those that agents do not support.
 
-use axum::body::Body;
+use axum::{Router, body::Body};
 use berth_model::{AllocId, EvalId, command::Command, eval::EvalStatus, job::Job, node::NodeStatus};
 use expect_test::{expect, expect_file};
 use serde_json::json;
 
 use super::{
     exchange::{answer, api, check_get, get},
-    world::{FAILED, NODE_2, RUNNING, end, register, small_job, world},
+    world::{FAILED, NODE_2, RUNNING, end, register, small_job, world, world_with_an_update},
 };
 use crate::shared::{ServerStatus, Servers};
 
@@ -67,7 +67,7 @@ async fn what_there_is_none_of_yet_is_listed_empty() {
 
 #[tokio::test]
 async fn what_has_ended_is_forgotten_when_asked() {
-    let world = world();
+    let world = world_with_an_update();
     let router = api(&world);
     let ids = async |target: &str| {
         let list = get(&router, target).await.json();
@@ -76,7 +76,7 @@ async fn what_has_ended_is_forgotten_when_asked() {
     assert_eq!(answer(&router, "PUT", "/v1/system/reconcile/summaries", Body::empty()).await.status, 200);
     assert_eq!(answer(&router, "PUT", "/v1/system/gc", Body::empty()).await.status, 200);
     assert_eq!(ids("/v1/allocations").await, [json!(RUNNING.to_string())], "what runs stays");
-    assert_eq!(ids("/v1/evaluations").await.len(), 1, "what is open stays");
+    assert_eq!(ids("/v1/evaluations").await.len(), 2, "what is open stays");
     assert_eq!(ids("/v1/jobs").await, [json!("web")]);
     let index = world.view.load().index;
     assert_eq!(answer(&router, "PUT", "/v1/system/gc", Body::empty()).await.status, 200);
@@ -87,7 +87,7 @@ async fn what_has_ended_is_forgotten_when_asked() {
 #[tokio::test]
 async fn what_has_ended_on_a_node_is_forgotten_alone() {
     for method in ["GET", "PUT"] {
-        let world = world();
+        let world = world_with_an_update();
         let router = api(&world);
         let there = async || get(&router, &format!("/v1/allocation/{FAILED}")).await.status.as_u16();
         let which = answer(&router, method, "/v1/client/gc", Body::empty()).await;
@@ -105,11 +105,15 @@ async fn what_has_ended_on_a_node_is_forgotten_alone() {
 #[tokio::test]
 async fn an_allocation_is_forgotten_once_it_has_ended() {
     for method in ["GET", "PUT"] {
-        let world = world();
-        let router = api(&world);
-        let gc = async |id: AllocId| {
-            answer(&router, method, &format!("/v1/client/allocation/{id}/gc"), Body::empty()).await
+        let gc_of = async |router: &Router, id: AllocId| {
+            answer(router, method, &format!("/v1/client/allocation/{id}/gc"), Body::empty()).await
         };
+        let failed = gc_of(&api(&world()), FAILED).await;
+        assert_eq!(failed.status.as_u16(), 409, "it has its place: {}", failed.body);
+        assert!(failed.body.contains("berth job eval -force-reschedule"), "{}", failed.body);
+        let world = world_with_an_update();
+        let router = api(&world);
+        let gc = async |id: AllocId| gc_of(&router, id).await;
         let runs = gc(RUNNING).await;
         assert_eq!(
             (runs.status.as_u16(), runs.body.contains("berth alloc stop")),

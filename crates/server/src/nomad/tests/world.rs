@@ -62,6 +62,14 @@ pub fn world() -> Arc<FakeEngine> {
     engine
 }
 
+/// The cluster with another version of the job, whose allocations are to be others: the failed one has no place in it.
+pub fn world_with_an_update() -> Arc<FakeEngine> {
+    let engine = world();
+    let changed = job(&WEB.replace("\"serve\"", "\"serve-more\""));
+    engine.apply(vec![register(changed, EvalId(0xecececec_0000_4000_8000_000000000003))]);
+    engine
+}
+
 pub fn job(source: &str) -> Job {
     berth_jobfile::parse_hcl(source, "test", &berth_jobfile::Inputs::default()).expect("it is a job").job
 }
