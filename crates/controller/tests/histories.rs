@@ -39,9 +39,11 @@ fn setting(name: &str) -> Option<u64> {
 
 /// States that the histories reach: what is never reached is not tested.
 const REACHED: &[&str] = &[
+    "allocations collected",
     "allocations ended without a server",
     "allocations updated where they are",
     "canaries discarded",
+    "deployments collected",
     "deployments failed",
     "deployments of system jobs failed",
     "deployments of system jobs paused",

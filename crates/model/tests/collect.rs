@@ -4,7 +4,7 @@ mod support;
 
 use berth_model::{
     AllocId, DeploymentId, EvalId, NodeId,
-    alloc::{ClientStatus, Placement},
+    alloc::{ClientStatus, Placement, StopReason},
     command::{Collect, Command, Refusal},
     deployment::{AllocHealth, DeploymentGroup, DeploymentStatus, NewDeployment, SetDeployment},
     event::StateChange,
@@ -12,7 +12,7 @@ use berth_model::{
     node::NodeStatus,
     store::JobStatus,
 };
-use support::{World, job, key, node, place, restored, service};
+use support::{World, job, key, node, place, restored, service, stop};
 
 impl World {
     fn collect_allocs(&mut self, allocs: &[u128]) {
@@ -157,6 +157,36 @@ fn what_has_failed_of_a_service_stays_until_another_is_in_its_place() {
     stopped.stop("web", false);
     stopped.collect_allocs(&[1]);
     assert!(!is_there(&stopped));
+}
+
+/// One of an older version that had to go while there was no capacity is succeeded as soon as there is, until the newest version
+/// is promoted.
+#[test]
+fn what_had_to_go_before_a_promotion_stays_until_another_is_in_its_place() {
+    let lost = |canaries: u32| {
+        let mut world = World::with_nodes(1);
+        let eval = world.register(service("web", 10, None));
+        world.plan(eval, vec![place(1, 1, &[], &[])], vec![]).unwrap();
+        let eval = world.register(service("web", 11, None));
+        let Command::CommitPlan(mut plan) = world.plan_of(eval, vec![], vec![]) else { unreachable!() };
+        let group =
+            DeploymentGroup { name: "g".into(), desired_canaries: canaries, ..DeploymentGroup::default() };
+        plan.deployment = Some(Box::new(NewDeployment { id: DeploymentId(7), groups: vec![group] }));
+        world.run(Command::CommitPlan(plan)).unwrap();
+        let eval = world.register(service("web", 11, None));
+        world.plan(eval, vec![], vec![stop(1, StopReason::Preempted)]).unwrap();
+        world.end(1, ClientStatus::Complete);
+        world.collect_allocs(&[1]);
+        world
+    };
+    assert!(lost(0).store.alloc(AllocId(1)).is_none(), "the newest version takes its place");
+    let mut waits = lost(1);
+    assert!(waits.store.alloc(AllocId(1)).is_some());
+    let (status, description) = (DeploymentStatus::Successful, String::new());
+    let over = SetDeployment { id: DeploymentId(7), status, description, revert_to: None, eval: None };
+    waits.run(Command::SetDeployment(Box::new(over))).unwrap();
+    waits.collect_allocs(&[1]);
+    assert!(waits.store.alloc(AllocId(1)).is_none());
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use berth_model::{
     Index,
-    command::{Command, Entry},
+    command::{Command, ENTRY_VERSION_MIN, Entry},
     store::Store,
 };
 
@@ -28,11 +28,13 @@ pub(crate) fn next_term(term: u64, server: u64, last: &LogId) -> u64 {
     (of(term) + step) << TERM_BITS
 }
 
-/// The first entry of an era: indexes go on after all that may ever have been used.
+/// The first entry of an era: indexes go on after all that may ever have been used. It is of the version of what is there: the
+/// server that goes on may be held to that, to keep the way back to an older program open.
 pub(crate) fn first_entry(store: &Store) -> Entry {
     let used = store.granted().max(store.index()).0;
     let index = Index(used.saturating_add(INDEXES_SKIPPED));
-    Entry::new(index, store.at(), vec![Command::GrantIndexes(index)])
+    let entry = Entry::new(index, store.at(), vec![Command::GrantIndexes(index)]);
+    entry.of_version(store.version().max(ENTRY_VERSION_MIN))
 }
 
 #[cfg(test)]
@@ -48,6 +50,17 @@ mod tests {
         let again = next_term(first + 3, 1, &log_id(first + 3, 120));
         assert!(of(again) > of(first));
         assert_eq!(again as u32, 0);
+    }
+
+    #[test]
+    fn an_era_begins_with_an_entry_that_whoever_knows_the_state_knows_too() {
+        let mut store = Store::default();
+        assert_eq!(first_entry(&store).version, ENTRY_VERSION_MIN);
+        for (index, version) in [(1, ENTRY_VERSION_MIN), (2, ENTRY_VERSION_MIN + 1), (3, ENTRY_VERSION_MIN)] {
+            let command = vec![Command::GrantIndexes(Index(index))];
+            store.apply(Entry::new(Index(index), store.at(), command).of_version(version));
+        }
+        assert_eq!(first_entry(&store).version, ENTRY_VERSION_MIN + 1);
     }
 
     #[test]

@@ -178,7 +178,7 @@ impl Cluster {
 
     /// One thing happens, whichever is drawn.
     pub fn step(&mut self) {
-        match self.draw(28) {
+        match self.draw(29) {
             0..=2 => self.register(),
             3 => self.deregister(),
             4 => self.change_job(),
@@ -197,6 +197,7 @@ impl Cluster {
             22 if self.draw(4) == 0 => self.change_leader(),
             23 if self.draw(2) == 0 => self.drain(),
             24 => self.be_undisturbed(),
+            28 if self.draw(3) == 0 => self.collect_garbage(),
             _ => self.agent(),
         }
     }

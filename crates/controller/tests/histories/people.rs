@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use berth_model::{
     EvalId, Index, JobKey, NodeId, Timestamp,
-    command::{Command, DeregisterJob, DrainNode, NewDrain, RegisterJob, ScaleJob},
+    command::{Collect, Command, DeregisterJob, DrainNode, NewDrain, RegisterJob, ScaleJob},
     deployment::{Deployment, DeploymentStatus, PromoteDeployment, SetDeployment},
     eval::{Eval, Trigger},
     job::{
@@ -222,6 +222,29 @@ impl Cluster {
                 let promote = PromoteDeployment { id, groups: Some(vec![group.name.clone()]), eval };
                 self.request(Command::PromoteDeployment(Box::new(promote)));
             }
+        }
+    }
+
+    /// Somebody has all removed that has ended and may go, whatever its age.
+    pub fn collect_garbage(&mut self) {
+        let store = &self.store;
+        let is_last = |of: &Deployment| {
+            store.deployments().of_job(&of.job).next_back().is_some_and(|last| last.id == of.id)
+        };
+        let allocs = store.allocs().iter().filter(|(_, row)| store.may_collect(row));
+        let jobs = store.jobs().iter().filter(|(_, row)| row.is_over());
+        let evals = store.evals().iter().filter(|(_, eval)| eval.status.is_terminal());
+        let deployments = store.deployments().iter().filter(|of| !of.is_active() && !is_last(of));
+        let collect = Collect {
+            jobs: jobs.map(|(_, row)| row.key.clone()).collect(),
+            evals: evals.map(|(_, eval)| eval.id).collect(),
+            allocs: allocs.map(|(_, row)| row.id).collect(),
+            nodes: Vec::new(),
+            deployments: deployments.map(|of| of.id).collect(),
+            decided_on: Some(store.index()),
+        };
+        if !collect.is_empty() {
+            self.request(Command::Collect(Box::new(collect)));
         }
     }
 

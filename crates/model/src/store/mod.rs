@@ -48,6 +48,7 @@ use std::sync::Arc;
 use crate::{
     alloc::{ClientStatus, DesiredStatus, StopReason},
     cluster::ClusterIdentity,
+    deployment::{DeploymentGroup, DeploymentStatus},
     ids::{AllocId, EvalId, Index, JobKey, NodeId},
     job::{Group, Job, JobType, VersionChange},
     scheduling::SchedulerConfig,
@@ -235,19 +236,36 @@ impl Store {
             && self.nodes.row(row.node).is_some_and(|node| !node.purged)
     }
 
-    /// Whether a failed allocation of a service has its place until another takes it: after a delay, or never, if its policy
-    /// says so.
+    /// Whether an allocation of a service that has ended has its place until another takes it: one that failed, after a delay, or
+    /// never, if its policy says so; one of an older version, as long as the newest has still to be promoted, once there is capacity.
     pub fn awaits_replacement(&self, row: &AllocRow) -> bool {
-        if row.client != ClientStatus::Failed || row.desired != DesiredStatus::Run {
-            return false;
-        }
         let Some(job) = self.jobs.row(row.job).filter(|job| job.job().job_type == JobType::Service) else {
             return false;
         };
-        let is_replaced = || self.alloc(row.id).and_then(|(slot, _)| self.allocs.extra(slot)?.next).is_some();
-        !job.job().stop
-            && job.change_of(row.job_version, row.group) != VersionChange::Replacement
-            && !is_replaced()
+        let has_failed = row.client == ClientStatus::Failed && row.desired == DesiredStatus::Run;
+        let is_older = job.change_of(row.job_version, row.group) == VersionChange::Replacement;
+        let has_place = if is_older { self.stays_older(job, row) } else { has_failed };
+        if !has_place || !row.is_terminal() || job.job().stop {
+            return false;
+        }
+        let extra = self.allocs.find(row.id).and_then(|slot| self.allocs.extra(slot));
+        let had_to_go = || match extra.and_then(|extra| extra.stop_reason) {
+            Some(reason) => matches!(
+                reason,
+                StopReason::Requested | StopReason::NodeLost | StopReason::Drained | StopReason::Preempted
+            ),
+            None => row.client == ClientStatus::Lost,
+        };
+        let is_replaced = extra.is_some_and(|extra| extra.next.is_some());
+        !is_replaced && (has_failed || had_to_go())
+    }
+
+    /// Whether what replaces an allocation of an older version is of that version too: the newest has still to be promoted.
+    fn stays_older(&self, job: &JobRow, row: &AllocRow) -> bool {
+        let newest = self.deployments.of_version(&job.key, job.current().version);
+        let of = newest.filter(|newest| newest.status != DeploymentStatus::Successful);
+        let group = job.group_of(row).and_then(|group| of?.group(&group.name));
+        group.is_some_and(DeploymentGroup::is_canarying)
     }
 
     /// Whether an allocation has ended because it was declared lost, and not because its agent has said so: it may run on.

@@ -304,8 +304,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         name: "log-version",
         form: ValueForm::One("VERSION"),
         roles: &[Role::Server],
-        default: |_| "7",
-        help: "Newest version of log entries to know, 3 to 7: with an older one than its own, older servers can take over",
+        default: |_| "8",
+        help: "Newest version of log entries to know, 3 to 8: with an older one than its own, older servers can take over",
         set: |to, value| value.number_of(LOG_VERSIONS).map(|version| to.log_version = version),
     },
     Setting {
