@@ -9,6 +9,8 @@
 mod agents;
 #[path = "histories/cluster.rs"]
 mod cluster;
+#[path = "histories/missing.rs"]
+mod missing;
 #[path = "histories/people.rs"]
 mod people;
 #[path = "histories/rules.rs"]

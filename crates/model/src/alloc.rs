@@ -260,6 +260,11 @@ impl StopReason {
         matches!(self, Self::JobUpdated | Self::Rescheduled | Self::Migrated)
     }
 
+    /// Whether the allocation had to leave its node, though its job wants it as before.
+    pub fn had_to_go(self) -> bool {
+        matches!(self, Self::NodeLost | Self::Drained | Self::Preempted)
+    }
+
     /// The sentence shown to users.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -3,12 +3,12 @@
 mod support;
 
 use berth_model::{
-    AllocId, DeploymentId, EvalId, NodeId,
+    AllocId, EvalId, NodeId,
     alloc::{ClientStatus, Placement, StopReason},
     command::{Collect, Command, Refusal},
-    deployment::{AllocHealth, DeploymentGroup, DeploymentStatus, NewDeployment, SetDeployment},
+    deployment::{AllocHealth, DeploymentGroup},
     event::StateChange,
-    job::{Job, JobType, Periodic},
+    job::{JobType, Periodic},
     node::NodeStatus,
     store::JobStatus,
 };
@@ -167,24 +167,18 @@ fn what_had_to_go_before_a_promotion_stays_until_another_is_in_its_place() {
         let mut world = World::with_nodes(1);
         let eval = world.register(service("web", 10, None));
         world.plan(eval, vec![place(1, 1, &[], &[])], vec![]).unwrap();
-        let eval = world.register(service("web", 11, None));
-        let Command::CommitPlan(mut plan) = world.plan_of(eval, vec![], vec![]) else { unreachable!() };
-        let group =
-            DeploymentGroup { name: "g".into(), desired_canaries: canaries, ..DeploymentGroup::default() };
-        plan.deployment = Some(Box::new(NewDeployment { id: DeploymentId(7), groups: vec![group] }));
-        world.run(Command::CommitPlan(plan)).unwrap();
+        let group = DeploymentGroup { desired_canaries: canaries, ..DeploymentGroup::default() };
+        let deployment = world.deploy(service("web", 11, None), group, vec![]);
         let eval = world.register(service("web", 11, None));
         world.plan(eval, vec![], vec![stop(1, StopReason::Preempted)]).unwrap();
         world.end(1, ClientStatus::Complete);
         world.collect_allocs(&[1]);
-        world
+        (world, deployment)
     };
-    assert!(lost(0).store.alloc(AllocId(1)).is_none(), "the newest version takes its place");
-    let mut waits = lost(1);
+    assert!(lost(0).0.store.alloc(AllocId(1)).is_none(), "the newest version takes its place");
+    let (mut waits, deployment) = lost(1);
     assert!(waits.store.alloc(AllocId(1)).is_some());
-    let (status, description) = (DeploymentStatus::Successful, String::new());
-    let over = SetDeployment { id: DeploymentId(7), status, description, revert_to: None, eval: None };
-    waits.run(Command::SetDeployment(Box::new(over))).unwrap();
+    waits.succeed(deployment);
     waits.collect_allocs(&[1]);
     assert!(waits.store.alloc(AllocId(1)).is_none());
 }
@@ -193,20 +187,10 @@ fn what_had_to_go_before_a_promotion_stays_until_another_is_in_its_place() {
 fn what_a_deployment_has_placed_is_judged_for_the_next_though_it_is_collected() {
     let mut world = World::with_nodes(1);
     let mut web = service("web", 10, None);
-    let deploy = |world: &mut World, job: &Job, carried: Vec<(u64, u16)>, placements: Vec<Placement>| {
-        let id = DeploymentId(world.id());
-        let total = job.groups[0].count;
-        let group =
-            DeploymentGroup { name: "g".into(), desired_total: total, carried, ..DeploymentGroup::default() };
-        let eval = world.register(job.clone());
-        let Command::CommitPlan(mut plan) = world.plan_of(eval, placements, vec![]) else { unreachable!() };
-        plan.deployment = Some(Box::new(NewDeployment { id, groups: vec![group] }));
-        world.run(Command::CommitPlan(plan)).unwrap();
-        id
-    };
-    let first = deploy(&mut world, &web, vec![], vec![place(1, 1, &[], &[])]);
+    let carrying = |carried| DeploymentGroup { carried, ..DeploymentGroup::default() };
+    let first = world.deploy(web.clone(), carrying(vec![]), vec![place(1, 1, &[], &[])]);
     web.groups[0].count = 2;
-    let second = deploy(&mut world, &web, vec![(0, 0)], vec![place(2, 1, &[], &[])]);
+    let second = world.deploy(web, carrying(vec![(0, 0)]), vec![place(2, 1, &[], &[])]);
     let decided_on = Some(world.store.index());
     let forget = Collect { deployments: vec![first], decided_on, ..Collect::default() };
     world.collect(forget.clone());
@@ -214,9 +198,7 @@ fn what_a_deployment_has_placed_is_judged_for_the_next_though_it_is_collected() 
     world.run(Command::SetAllocHealth(vec![well(1), well(2)])).unwrap();
     let healthy = |world: &World| world.store.deployments().get(second).map(|d| d.groups[0].healthy);
     assert_eq!(healthy(&world), Some(2));
-    let (status, description) = (DeploymentStatus::Successful, String::new());
-    let over = SetDeployment { id: second, status, description, revert_to: None, eval: None };
-    world.run(Command::SetDeployment(Box::new(over))).unwrap();
+    world.succeed(second);
     world.collect(forget);
     assert!(world.store.deployments().get(first).is_none(), "nobody asks for it any more");
 }

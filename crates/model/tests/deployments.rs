@@ -8,7 +8,7 @@ use berth_model::{
     AllocId, DeploymentId, Timestamp,
     alloc::{ClientStatus, Placement},
     command::Command,
-    deployment::{AllocHealth, DeploymentGroup, DeploymentStatus, NewDeployment, SetDeployment},
+    deployment::{AllocHealth, DeploymentGroup},
     job::Job,
 };
 use support::{World, end, place, service};
@@ -19,19 +19,8 @@ const BEFORE: u8 = 7;
 const DEADLINE: Duration = Duration::from_secs(600);
 
 fn deploy(world: &mut World, job: &Job, carried: Vec<(u64, u16)>, placed: Vec<Placement>) -> DeploymentId {
-    let id = DeploymentId(world.id());
-    let group = DeploymentGroup {
-        name: "g".into(),
-        desired_total: job.groups[0].count,
-        carried,
-        progress_deadline: DEADLINE,
-        ..DeploymentGroup::default()
-    };
-    let eval = world.register(job.clone());
-    let Command::CommitPlan(mut plan) = world.plan_of(eval, placed, vec![]) else { unreachable!() };
-    plan.deployment = Some(Box::new(NewDeployment { id, groups: vec![group] }));
-    world.run(Command::CommitPlan(plan)).expect("it is planned on the state as it is");
-    id
+    let group = DeploymentGroup { carried, progress_deadline: DEADLINE, ..DeploymentGroup::default() };
+    world.deploy(job.clone(), group, placed)
 }
 
 fn found(alloc: u128, healthy: bool) -> Command {
@@ -84,9 +73,7 @@ fn what_counted_as_healthy_unasked_does_so_no_longer_once_it_is_found_unhealthy(
         let mut world = World::with_nodes(1);
         let mut web = service("web", 10, None);
         let first = deploy(&mut world, &web, vec![], vec![place(1, 1, &[], &[])]);
-        let (status, description) = (DeploymentStatus::Successful, String::new());
-        let over = SetDeployment { id: first, status, description, revert_to: None, eval: None };
-        world.run(Command::SetDeployment(Box::new(over))).expect("it is active");
+        world.succeed(first);
         web.groups[0].count = 2;
         let second = deploy(&mut world, &web, vec![(0, 0)], vec![place(2, 1, &[], &[])]);
         assert_eq!(group(&world, second).healthy, 1, "nobody has asked");

@@ -175,7 +175,7 @@ impl Collector {
         self.nodes.extend(now, later);
         let ended = self.allocs.over(SERVICE_KEPT, now, COLLECTED_MAX).into_iter();
         // What is why its job places nothing waits again: a change of the job, or the end of the node, makes it of no use.
-        let is_needed = |id: &AllocId| store.alloc(*id).is_some_and(|(_, row)| store.has_use(row));
+        let is_needed = |id: &AllocId| store.alloc(*id).is_some_and(|(_, row)| store.holds_place(row));
         let (later, allocs): (Vec<AllocId>, Vec<AllocId>) = ended.partition(is_needed);
         self.allocs.extend(now, later);
         let over_long = self.deployments.over(DEPLOYMENT_KEPT, now, COLLECTED_MAX).into_iter();
@@ -189,7 +189,7 @@ impl Collector {
     }
 
     fn alloc_ended(&mut self, store: &Store, slot: AllocSlot, at: Timestamp) {
-        let may_go = |row: &&AllocRow| store.may_collect(row) || store.has_use(row);
+        let may_go = |row: &&AllocRow| store.may_collect(row) || store.holds_place(row);
         let row = store.allocs().row(slot).filter(may_go);
         self.allocs.extend(at, row.map(|row| row.id));
     }

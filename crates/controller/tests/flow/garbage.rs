@@ -4,6 +4,17 @@ use berth_model::eval::Eval;
 
 use super::*;
 
+impl Shell {
+    /// Of the first agent nothing is heard but that it lives.
+    fn three_hours(&mut self) {
+        for _ in 0..3 {
+            self.now += 3601;
+            self.heartbeat(1);
+            self.tick(0);
+        }
+    }
+}
+
 #[test]
 fn what_ended_long_ago_is_collected_and_what_is_needed_stays() {
     let mut shell = Shell::new();
@@ -45,19 +56,12 @@ fn what_has_failed_of_a_system_job_is_kept_until_the_job_changes() {
     shell.register_job(system.clone());
     let (_, failed, _) = shell.wanted()[0];
     shell.observe(1, &[(failed, ClientStatus::Failed)]);
-    let hours = |shell: &mut Shell| {
-        for _ in 0..3 {
-            shell.now += 3601;
-            shell.heartbeat(1);
-            shell.tick(0);
-        }
-    };
-    hours(&mut shell);
+    shell.three_hours();
     assert!(shell.store.alloc(failed).is_some(), "it keeps its node covered");
     assert_eq!(shell.wanted().len(), 0, "what failed is not started again");
     shell.register_job(Job { meta: [("version".to_owned(), "2".to_owned())].into(), ..system });
     assert_eq!(shell.wanted().len(), 1);
-    hours(&mut shell);
+    shell.three_hours();
     assert!(shell.store.alloc(failed).is_none(), "it is of no use any more");
 }
 
@@ -114,14 +118,7 @@ fn what_has_failed_for_good_of_a_service_is_kept_until_its_job_is_stopped() {
     shell.register_job(once);
     let (_, failed, _) = shell.wanted()[0];
     shell.observe(1, &[(failed, ClientStatus::Failed)]);
-    let hours = |shell: &mut Shell| {
-        for _ in 0..3 {
-            shell.now += 3601;
-            shell.heartbeat(1);
-            shell.tick(0);
-        }
-    };
-    hours(&mut shell);
+    shell.three_hours();
     let key = JobKey::new("default", "web");
     let again = Eval::pending(EvalId(1), key.clone(), JobType::Service, 50, Trigger::JobRegister);
     shell.request(89, Command::CreateEvals(vec![again]));
@@ -129,7 +126,7 @@ fn what_has_failed_for_good_of_a_service_is_kept_until_its_job_is_stopped() {
     assert_eq!(shell.wanted().len(), 0, "its policy allows no other");
     assert!(shell.store.alloc(failed).is_some(), "that is why");
     shell.request(90, Command::DeregisterJob(DeregisterJob { job: key, purge: false, eval: EvalId(2) }));
-    hours(&mut shell);
+    shell.three_hours();
     assert!(shell.store.alloc(failed).is_none(), "it is of no use any more");
 }
 

@@ -1,20 +1,19 @@
 //! What holds after every step of a history, and which states it reached.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use berth_controller::invariants::{Launches, Rollbacks, lacks_of_count, lacks_of_nodes, twice};
 use berth_model::{
-    AllocId, EvalId,
     alloc::{ClientStatus, StopReason},
     command::{Command, Entry},
     deployment::DeploymentStatus,
-    eval::{Eval, Trigger},
     event::{AppliedEntry, NodeChange, StateChange},
     job::JobType,
     node::NodeStatus,
-    store::{AllocRow, AllocSlot, JobRow, Store},
+    store::{JobRow, Store},
 };
-use berth_scheduler::{Claims, Planner, reconcile::failed_for_good};
+
+use super::missing::Surplus;
 
 /// A periodic job that has been due for longer has been passed over, in seconds.
 const LATE_S: u64 = 12;
@@ -24,8 +23,7 @@ const LATE_S: u64 = 12;
 pub struct Rules {
     launches: Launches,
     rollbacks: Rollbacks,
-    /// Allocations that were ended because there were too many, and perhaps lost before they had.
-    not_needed: BTreeSet<AllocId>,
+    surplus: Surplus,
     /// States that were reached, counted.
     pub reached: BTreeMap<&'static str, u64>,
 }
@@ -51,6 +49,7 @@ impl Rules {
         let launched = self.launches.on_entry(store, entry, applied);
         let undone = self.rollbacks.on_entry(store, entry, applied);
         launched.and(undone).unwrap_or_else(|what| panic!("{what} {entry:#?}"));
+        self.surplus.on_entry(store, applied);
         self.count_commands(store, entry, applied);
         self.count_changes(store, applied);
     }
@@ -59,89 +58,12 @@ impl Rules {
     pub fn on_second(&self, store: &Store) {
         for (_, row) in store.jobs().iter() {
             let lacks = lacks_of_count(store, row).or_else(|| lacks_of_nodes(store, row));
-            assert_eq!(
-                lacks.or_else(|| self.lacks_beside_canaries(store, row)),
-                None,
-                "{}",
-                all_of(store, row)
-            );
-            assert_eq!(self.unplanned(store, row), None, "{}", all_of(store, row));
+            let lacks = lacks.or_else(|| self.surplus.lacks_beside_canaries(store, row));
+            let lacks = lacks.or_else(|| self.surplus.unplanned(store, row));
+            assert_eq!(lacks, None, "{}", all_of(store, row));
             let due = row.due().filter(|due| due.0 + LATE_S * 1_000_000_000 < store.at().0);
             assert_eq!(due, None, "{} is due at {:?}: {:#?}", row.key, store.at(), (row.launch, row.job()));
         }
-    }
-
-    /// What is wrong with a service whose newest version has still to be promoted, or has failed before that: nothing of an older one
-    /// is missing that had to go, there are as many canaries as are to show what the version is worth, and nothing else is too much.
-    fn lacks_beside_canaries(&self, store: &Store, row: &JobRow) -> Option<String> {
-        let job = row.job();
-        let mut evals = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));
-        if job.job_type != JobType::Service || job.stop || evals.any(|eval| !eval.status.is_terminal()) {
-            return None;
-        }
-        let deployment = store.deployments().of_version(&row.key, row.current().version)?;
-        let allocs: Vec<(AllocSlot, &AllocRow)> =
-            store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?))).collect();
-        let failed = failed_for_good(store, row, store.at());
-        for group in &job.groups {
-            let Some(of) = deployment.group(&group.name) else { continue };
-            let own: Vec<_> = allocs
-                .iter()
-                .filter(|(_, alloc)| row.group_of(alloc).is_some_and(|g| g.name == group.name))
-                .collect();
-            let is_canary = |id| of.is_canarying() && of.canaries.contains(&id);
-            let (canaries, others): (Vec<_>, Vec<_>) =
-                own.into_iter().partition(|(_, alloc)| is_canary(alloc.id));
-            let stood_in_for = |slot| {
-                let next = store.allocs().extra(slot).and_then(|extra| extra.next);
-                next.and_then(|next| store.alloc(next)).is_some_and(|(_, next)| next.is_desired())
-            };
-            let live = || others.iter().filter(|(_, alloc)| alloc.is_desired());
-            let running = live().filter(|(slot, _)| !stood_in_for(*slot)).count();
-            let unlimited = group.reschedule.unlimited;
-            let missing = others.iter().find(|(slot, alloc)| {
-                store.awaits_replacement(alloc)
-                    && !self.not_needed.contains(&alloc.id)
-                    && (alloc.client != ClientStatus::Failed || unlimited)
-                    && !failed.contains(slot)
-                    && live().all(|(_, other)| other.name_index != alloc.name_index)
-            });
-            let count = group.count as usize;
-            if let Some((_, alloc)) = missing.filter(|_| running < count) {
-                return Some(format!("{} of {}: nobody has the place of {}", group.name, row.key, alloc.id));
-            }
-            if running > count {
-                return Some(format!("{} of {}: {running} of {count} run", group.name, row.key));
-            }
-            let shown =
-                canaries.iter().filter(|(slot, alloc)| alloc.is_desired() || failed.contains(slot)).count();
-            let wanted = if of.is_canarying() { of.desired_canaries as usize } else { 0 };
-            if deployment.status == DeploymentStatus::Running && shown < wanted {
-                return Some(format!("{} of {}: {shown} of {wanted} canaries", group.name, row.key));
-            }
-        }
-        None
-    }
-
-    /// What a plan would change of a job for which no evaluation waits.
-    fn unplanned(&self, store: &Store, row: &JobRow) -> Option<String> {
-        let mut evals = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));
-        if row.job().only_launches() || evals.any(|eval| !eval.status.is_terminal()) {
-            return None;
-        }
-        // The state says of what was too much and then lost only the latter: the next plan takes it for lost, which does no harm.
-        let mut allocs = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
-        if allocs.any(|alloc| alloc.client == ClientStatus::Lost && self.not_needed.contains(&alloc.id)) {
-            return None;
-        }
-        let job = row.job();
-        let eval =
-            Eval::pending(EvalId(1), row.key.clone(), job.job_type, job.priority, Trigger::JobRegister);
-        let mut planner = Planner::default();
-        planner.follow(store, &Claims::default());
-        let plan = planner.plan(store, &eval, store.at(), 1);
-        let changes = !plan.placements.is_empty() || !plan.stops.is_empty();
-        changes.then(|| format!("{}: nobody asks for this: {plan:#?}", row.key))
     }
 
     /// A plan was judged.
@@ -188,12 +110,6 @@ impl Rules {
 
     fn count_changes(&mut self, store: &Store, applied: &AppliedEntry) {
         for change in &applied.events {
-            if let StateChange::AllocStopped(slot) = change
-                && let Some(extra) = store.allocs().extra(*slot)
-                && extra.stop_reason == Some(StopReason::NotNeeded)
-            {
-                self.not_needed.extend(store.allocs().row(*slot).map(|row| row.id));
-            }
             let what = match change {
                 StateChange::NodeChanged(slot, NodeChange::Status) => {
                     let status = store.nodes().row(*slot).map(|node| node.status);

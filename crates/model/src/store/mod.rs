@@ -214,11 +214,11 @@ impl Store {
     /// what keeps it from running again. So does one of a system job that has ended by itself, until the job is changed or its
     /// node is gone, and one of a service that has failed, until another is in its place.
     pub fn may_collect(&self, row: &AllocRow) -> bool {
-        self.is_no_result(row) && !self.has_use(row)
+        self.is_no_result(row) && !self.holds_place(row)
     }
 
     /// Whether an allocation that has ended is why its job places nothing, or nothing yet.
-    pub fn has_use(&self, row: &AllocRow) -> bool {
+    pub fn holds_place(&self, row: &AllocRow) -> bool {
         self.keeps_node_covered(row) || self.awaits_replacement(row)
     }
 
@@ -250,10 +250,7 @@ impl Store {
         }
         let extra = self.allocs.find(row.id).and_then(|slot| self.allocs.extra(slot));
         let had_to_go = || match extra.and_then(|extra| extra.stop_reason) {
-            Some(reason) => matches!(
-                reason,
-                StopReason::Requested | StopReason::NodeLost | StopReason::Drained | StopReason::Preempted
-            ),
+            Some(reason) => reason == StopReason::Requested || reason.had_to_go(),
             None => row.client == ClientStatus::Lost,
         };
         let is_replaced = extra.is_some_and(|extra| extra.next.is_some());

@@ -4,11 +4,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_model::{
-    AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
+    AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Timestamp,
     alloc::{AllocEnd, ClientStatus, Placement, Stop, StopReason},
     command::{
         Collect, Command, DeregisterJob, Entry, EvalOutcome, Outcome, PlanRecord, RegisterJob, ScaleJob,
     },
+    deployment::{DeploymentGroup, DeploymentStatus, NewDeployment, SetDeployment},
     eval::EvalStatus,
     event::{AppliedEntry, StateChange},
     job::{Group, Job, JobType, Network, Port, Task, TaskResources},
@@ -126,6 +127,24 @@ impl World {
             updates: None,
         };
         Command::CommitPlan(Box::new(record))
+    }
+
+    /// Registers a job, and commits a plan of it that begins its deployment with this group.
+    pub fn deploy(&mut self, job: Job, group: DeploymentGroup, placements: Vec<Placement>) -> DeploymentId {
+        let id = DeploymentId(self.id());
+        let group = DeploymentGroup { name: "g".into(), desired_total: job.groups[0].count, ..group };
+        let eval = self.register(job);
+        let Command::CommitPlan(mut plan) = self.plan_of(eval, placements, vec![]) else { unreachable!() };
+        plan.deployment = Some(Box::new(NewDeployment { id, groups: vec![group] }));
+        self.run(Command::CommitPlan(plan)).expect("it is made on the state as it is");
+        id
+    }
+
+    /// A deployment is through.
+    pub fn succeed(&mut self, id: DeploymentId) {
+        let (status, description) = (DeploymentStatus::Successful, String::new());
+        let over = SetDeployment { id, status, description, revert_to: None, eval: None };
+        self.run(Command::SetDeployment(Box::new(over))).expect("it is active");
     }
 
     pub fn end(&mut self, alloc: u128, status: ClientStatus) {

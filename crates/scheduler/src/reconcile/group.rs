@@ -161,8 +161,7 @@ fn is_to_be_succeeded(job: &Job, alloc: &ExistingAlloc<'_>, keeps_old: bool) -> 
         && alloc.row.desired == DesiredStatus::Run;
     let by_others = by_request || by_node;
     // There may have been no capacity for its successor as it had to go.
-    let had_to_go =
-        matches!(stop_reason, Some(StopReason::NodeLost | StopReason::Drained | StopReason::Preempted));
+    let had_to_go = stop_reason.is_some_and(StopReason::had_to_go);
     let is_left = match alloc.is_current {
         true => by_others,
         false => by_failure || keeps_old && (by_others || had_to_go),
