@@ -37,7 +37,8 @@ pub async fn of_allocation(call: Call) -> Reply {
     let refusal = match (row.is_terminal(), store.may_collect(row)) {
         (false, _) => Some("has not ended: `berth alloc stop` ends it"),
         (_, false) if store.awaits_replacement(row) => Some(
-            "has its place in its group until it is replaced: `berth job eval -force-reschedule` does that now",
+            "has its place in its group until it is replaced (`berth job eval -force-reschedule` does that now, where `reschedule` \
+             allows it), or its job is changed or stopped",
         ),
         (_, false) => Some("keeps its job from running again: `berth job stop -purge` removes both"),
         _ => None,
