@@ -10,10 +10,11 @@ use berth_model::{
     command::{Collect, Command, DrainNode, ENTRY_VERSION, NewDrain, Refusal},
     device::{DeviceGrant, DeviceInstance, NodeDevice},
     eval::{Eval, EvalStatus, Trigger},
+    job::JobType,
     node::{Node, NodeStatus},
     resources::Resources,
 };
-use support::{World, key, node, place, restored, service, stop, used_memory};
+use support::{World, job, key, node, place, restored, service, stop, used_memory};
 
 /// The evaluation that plans again what came too late.
 fn again(world: &World) -> Option<&Eval> {
@@ -223,6 +224,31 @@ fn what_was_to_run_a_version_that_is_gone_is_planned_again_and_whom_it_replaces_
     assert!(
         again(&world).is_some_and(|eval| eval.description.ends_with("was to run version 77, which is gone"))
     );
+}
+
+/// Its node is drained, and it ends well before the plan is written that places another in its stead.
+#[test]
+fn batch_work_that_was_done_before_the_plan_is_written_is_not_placed_anew() {
+    let replaced = |version: u8, ends_as: ClientStatus| {
+        let mut world = World::with_nodes(2);
+        let sum = || job("sum", JobType::Batch, 10, None);
+        let eval = world.register(sum());
+        world.plan(eval, vec![place(1, 1, &[], &[])], vec![]).unwrap();
+        let eval = world.register(sum());
+        let other = Placement { after: vec![], ..place(2, 2, &[1], &[]) };
+        let plan = world.plan_of(eval, vec![other], vec![stop(1, StopReason::Drained)]);
+        world.end(1, ends_as);
+        world.run_as_of(version, plan).unwrap();
+        assert_eq!(
+            world.store.alloc(AllocId(2)).is_none(),
+            again(&world).is_some(),
+            "or it is planned again"
+        );
+        world.store.alloc(AllocId(2)).is_some()
+    };
+    assert!(replaced(7, ClientStatus::Complete), "as it was");
+    assert!(!replaced(ENTRY_VERSION, ClientStatus::Complete));
+    assert!(replaced(ENTRY_VERSION, ClientStatus::Failed), "it is still to be done");
 }
 
 /// Who was placed to come after an allocation does not wait forever for it, though that one's own successor found no room.

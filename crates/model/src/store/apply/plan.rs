@@ -16,7 +16,7 @@ use crate::{
     node::NodeStatus,
     quota::Usage,
     resources::Resources,
-    store::{AllocDetail, AllocExtra, AllocRow, NodeRow},
+    store::{AllocDetail, AllocExtra, AllocRow, JobRow, NodeRow},
 };
 
 /// What is looked at once more when a plan is applied.
@@ -97,6 +97,11 @@ impl Store {
                         None => Err(format!("was to run version {number}, which is gone")),
                     },
                 };
+                let is_done = || previous.is_some_and(|id| self.is_done(id));
+                let carried = match rules.work_that_is_done_is_not_placed() && is_done() {
+                    true => Err("replaces an allocation whose work is done".to_owned()),
+                    false => carried,
+                };
                 let carried = carried.and_then(|carried| replaced.admit(&placement).map(|()| carried));
                 let carried = carried.map_err(|why| StalePlacement(placement.node, why));
                 match carried.and_then(|carried| self.place(&carried, placement, events)) {
@@ -127,6 +132,15 @@ impl Store {
             Some(outcome) => self.finish_eval(plan.eval, plan.snapshot_index, job, outcome, events),
             None => Ok(()),
         }
+    }
+
+    /// Whether an allocation of batch work has ended well, and so has what the newest version asks for.
+    fn is_done(&self, id: AllocId) -> bool {
+        let Some((_, row)) = self.alloc(id) else { return false };
+        let is_batch = |job: &&JobRow| job.job().job_type.runs_to_completion();
+        row.client == ClientStatus::Complete
+            && row.ended_by_itself()
+            && self.jobs.row(row.job).filter(is_batch).is_some_and(|job| job.covers(row))
     }
 
     /// The versions of a job, by number, that placements name.

@@ -69,6 +69,11 @@ impl Rules {
         self.version >= 8
     }
 
+    /// Whether a plan does not place batch work anew that was done before it was written, as where its node was drained.
+    pub fn work_that_is_done_is_not_placed(self) -> bool {
+        self.version >= 8
+    }
+
     /// Whether a token or role that is changed must still be there: what was deleted meanwhile came back with its secret.
     pub fn only_what_exists_is_changed(self) -> bool {
         self.version >= 8
