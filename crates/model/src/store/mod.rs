@@ -257,12 +257,18 @@ impl Store {
         !is_replaced && (has_failed || had_to_go())
     }
 
-    /// Whether what replaces an allocation of an older version is of that version too: the newest has still to be promoted.
+    /// Whether what replaces an allocation of an older version is of that version too: the newest has still to be promoted, and its
+    /// own was, or it was none of its canaries, which nothing replaces.
     fn stays_older(&self, job: &JobRow, row: &AllocRow) -> bool {
-        let newest = self.deployments.of_version(&job.key, job.current().version);
-        let of = newest.filter(|newest| newest.status != DeploymentStatus::Successful);
-        let group = job.group_of(row).and_then(|group| of?.group(&group.name));
-        group.is_some_and(DeploymentGroup::is_canarying)
+        let Some(group) = job.group_of(row) else { return false };
+        let is_unpromoted = |version: u64| {
+            let deployment = self.deployments.of_version(&job.key, version);
+            let open = deployment.filter(|deployment| deployment.status != DeploymentStatus::Successful);
+            open.and_then(|open| open.group(&group.name)).is_some_and(DeploymentGroup::is_canarying)
+        };
+        let extra = || self.allocs.find(row.id).and_then(|slot| self.allocs.extra(slot));
+        let is_canary = || extra().is_some_and(|extra| extra.canary);
+        is_unpromoted(job.current().version) && !(is_unpromoted(row.job_version) && is_canary())
     }
 
     /// Whether an allocation has ended because it was declared lost, and not because its agent has said so: it may run on.
