@@ -104,8 +104,9 @@ fn waits(store: &Store, row: &JobRow) -> bool {
     evals.any(|eval| !eval.status.is_terminal())
 }
 
-/// Whether another stands in for an allocation.
+/// Whether another stands in for an allocation, itself or after others that have ended.
 fn is_stood_in_for(store: &Store, slot: AllocSlot) -> bool {
-    let next = store.allocs().extra(slot).and_then(|extra| extra.next);
-    next.and_then(|next| store.alloc(next)).is_some_and(|(_, next)| next.is_desired())
+    let next = |slot: &AllocSlot| store.allocs().find(store.allocs().extra(*slot)?.next?);
+    let is_desired = |slot| store.allocs().row(slot).is_some_and(AllocRow::is_desired);
+    std::iter::successors(next(&slot), next).any(is_desired)
 }
