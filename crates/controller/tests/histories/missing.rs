@@ -58,16 +58,20 @@ impl Surplus {
         let (canaries, others): (Vec<Alloc<'_>>, Vec<Alloc<'_>>) = own.partition(is_canary);
         let live: Vec<&Alloc<'_>> = others.iter().filter(|(_, alloc)| alloc.is_desired()).collect();
         let running = live.iter().filter(|(slot, _)| !is_stood_in_for(store, *slot)).count();
-        let missing = others.iter().find(|(slot, alloc)| {
-            store.awaits_replacement(alloc)
-                && !self.0.contains(&alloc.id)
-                && (alloc.client != ClientStatus::Failed || group.reschedule.unlimited)
+        // What has failed may have its place for good.
+        let may_be_final =
+            |alloc: &AllocRow| alloc.client == ClientStatus::Failed && !group.reschedule.unlimited;
+        let awaiting = || others.iter().filter(|(_, alloc)| store.awaits_replacement(alloc));
+        let held = awaiting().filter(|(_, alloc)| may_be_final(alloc)).count();
+        let missing = awaiting().find(|(slot, alloc)| {
+            !self.0.contains(&alloc.id)
+                && !may_be_final(alloc)
                 && !failed.contains(slot)
                 && live.iter().all(|(_, other)| other.name_index != alloc.name_index)
         });
         let of_job = || format!("{} of {}", group.name, row.key);
         let count = group.count as usize;
-        if let Some((_, alloc)) = missing.filter(|_| running < count) {
+        if let Some((_, alloc)) = missing.filter(|_| running + held < count) {
             return Some(format!("{}: nobody has the place of {}", of_job(), alloc.id));
         }
         if running > count {
