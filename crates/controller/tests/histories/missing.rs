@@ -58,6 +58,12 @@ impl Surplus {
         let (canaries, others): (Vec<Alloc<'_>>, Vec<Alloc<'_>>) = own.partition(is_canary);
         let live: Vec<&Alloc<'_>> = others.iter().filter(|(_, alloc)| alloc.is_desired()).collect();
         let running = live.iter().filter(|(slot, _)| !is_stood_in_for(store, *slot)).count();
+        // What was stood in for out of sight stays until its node is back, whatever became of the other.
+        let out_of_sight = |slot, alloc: &AllocRow| {
+            let is_silent = store.nodes().row(alloc.node).is_none_or(|node| node.status.is_silent());
+            is_silent && store.allocs().extra(slot).is_some_and(|extra| extra.next.is_some())
+        };
+        let in_sight = live.iter().filter(|(slot, alloc)| !out_of_sight(*slot, alloc)).count();
         // What has failed may have its place for good.
         let may_be_final =
             |alloc: &AllocRow| alloc.client == ClientStatus::Failed && !group.reschedule.unlimited;
@@ -74,7 +80,7 @@ impl Surplus {
         if let Some((_, alloc)) = missing.filter(|_| running + held < count) {
             return Some(format!("{}: nobody has the place of {}", of_job(), alloc.id));
         }
-        if running > count {
+        if running.min(in_sight) > count {
             return Some(format!("{}: {running} of {count} run", of_job()));
         }
         let shows = |alloc: &&Alloc<'_>| alloc.1.is_desired() || failed.contains(&alloc.0);
