@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use berth_model::{
     AllocId, EvalId,
     alloc::{ClientStatus, StopReason},
-    deployment::{Deployment, DeploymentGroup, DeploymentStatus},
+    deployment::{Deployment, DeploymentStatus},
     eval::{Eval, Trigger},
     event::{AppliedEntry, StateChange},
     job::{Group, JobType},
@@ -103,12 +103,7 @@ impl Surplus {
         let mut planner = Planner::default();
         planner.follow(store, &Claims::default());
         let plan = planner.plan(store, &eval, store.at(), 1);
-        // Before a promotion, what succeeds an allocation of an older version is of that version, even where the newest could have
-        // changed it in place: it is changed with the next evaluation.
-        let newest = store.deployments().of_version(&row.key, row.current().version);
-        let awaits = newest.is_some_and(|newest| newest.groups.iter().any(DeploymentGroup::is_canarying));
-        let updates = !plan.updates.is_empty() && !awaits;
-        let changes = !plan.placements.is_empty() || !plan.stops.is_empty() || updates;
+        let changes = !plan.placements.is_empty() || !plan.stops.is_empty() || !plan.updates.is_empty();
         changes.then(|| format!("{}: nobody asks for this: {plan:#?}", row.key))
     }
 }

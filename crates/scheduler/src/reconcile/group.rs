@@ -9,7 +9,7 @@ use std::{
 use berth_model::{
     Timestamp,
     alloc::{ClientStatus, DesiredStatus, Reschedule, StopReason},
-    job::{Group, Job},
+    job::{Group, Job, VersionChange},
     store::{JobRow, NodeSlot, Store},
 };
 
@@ -51,6 +51,7 @@ pub(super) fn reconcile(
         .partition(|e| e.row.is_desired());
     let mut step = GroupReconciler {
         store,
+        row,
         group,
         now,
         forced,
@@ -172,6 +173,7 @@ fn is_to_be_succeeded(job: &Job, alloc: &ExistingAlloc<'_>, keeps_old: bool) -> 
 /// What is to be done about a group, as far as it is known.
 struct GroupReconciler<'a, 'c> {
     store: &'a Store,
+    row: &'a JobRow,
     group: &'a Group,
     now: Timestamp,
     forced: &'a ForcedReschedule<'a>,
@@ -248,10 +250,12 @@ impl GroupReconciler<'_, '_> {
         }
     }
 
-    /// Places another in the stead of one, of the version that belongs there.
+    /// Places another in the stead of one, of the version that belongs there. What the newest version changes in place is of it
+    /// before any promotion.
     fn replace(&mut self, alloc: &ExistingAlloc<'_>, missing: MissingAlloc) {
-        let is_older = self.keeps_old && !alloc.is_current;
-        let of_version = is_older.then_some((alloc.row.job_version, alloc.row.group));
+        let of = (alloc.row.job_version, alloc.row.group);
+        let stays_older = || self.row.change_of(of.0, of.1) == VersionChange::Replacement;
+        let of_version = (self.keeps_old && !alloc.is_current && stays_older()).then_some(of);
         self.count.replace(alloc, MissingAlloc { of_version, ..missing });
     }
 

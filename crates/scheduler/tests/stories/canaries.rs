@@ -123,6 +123,32 @@ fn what_is_lost_or_stopped_before_the_promotion_goes_on_as_it_was() {
     );
 }
 
+/// Others of its version are changed where they are, and wait for no promotion either.
+#[test]
+fn what_succeeds_an_older_one_that_changes_in_place_is_of_the_newest_version() {
+    check(
+        "node a cpu=1000 mem=1000
+         job web count=3 cpu=100 mem=100 parallel=1
+         plan web
+         succeed web
+         job web count=3 cpu=110 mem=100 parallel=1
+         plan web
+         well web[0]#2
+         plan web
+         halt web[0]#2
+         job web count=3 cpu=110 mem=100 parallel=1 canary=1 kill=9
+         plan web
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@a web[2]@a deploy 3
+            plan web: stop web[0] JobUpdated place web[0]@a after web[0] for web[0] deploy 3
+            plan web: stop web[1] JobUpdated place web[1]@a after web[1] for web[1]
+            plan web: update web[1] place web[0]@a after web[0] for web[0] canary web[2]@a deploy 3 with 1 canaries
+            plan web: nothing
+        "#]],
+    );
+}
+
 #[test]
 fn what_is_scaled_to_nothing_has_no_canaries() {
     check(
