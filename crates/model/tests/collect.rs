@@ -8,7 +8,7 @@ use berth_model::{
     command::{Collect, Command, Refusal},
     deployment::{AllocHealth, DeploymentGroup},
     event::StateChange,
-    job::{JobType, Periodic},
+    job::{Job, JobType, Periodic, Update},
     node::NodeStatus,
     store::JobStatus,
 };
@@ -157,6 +157,49 @@ fn what_has_failed_of_a_service_stays_until_another_is_in_its_place() {
     stopped.stop("web", false);
     stopped.collect_allocs(&[1]);
     assert!(!is_there(&stopped));
+
+    let mut scaled = failed();
+    scaled.register(counted("web", 10, 0));
+    scaled.collect_allocs(&[1]);
+    assert!(!is_there(&scaled), "nothing will ever be in its place");
+}
+
+fn counted(id: &str, memory_mb: u32, count: u32) -> Job {
+    let mut job = service(id, memory_mb, None);
+    job.groups[0].count = count;
+    job
+}
+
+/// What no deployment asks for any more leaves no place behind, though the version after it changes nothing of it.
+#[test]
+fn a_failed_canary_stays_as_long_as_its_deployment_goes_on() {
+    let mut world = World::with_nodes(1);
+    let eval = world.register(counted("web", 10, 3));
+    world.plan(eval, vec![place(1, 1, &[], &[])], vec![]).unwrap();
+    let group = DeploymentGroup { desired_canaries: 1, ..DeploymentGroup::default() };
+    let canary = Placement { canary: true, ..place(2, 1, &[], &[]) };
+    world.deploy(counted("web", 11, 3), group, vec![canary]);
+    world.end(2, ClientStatus::Failed);
+    world.collect_allocs(&[2]);
+    assert!(world.store.alloc(AllocId(2)).is_some(), "its deployment goes on with it");
+    world.register(counted("web", 11, 4));
+    world.collect_allocs(&[2]);
+    assert!(world.store.alloc(AllocId(2)).is_none());
+}
+
+/// As it was registered, nobody has planned for the newest version yet: there is no deployment that would say that it waits for a
+/// promotion.
+#[test]
+fn what_has_failed_stays_before_the_first_plan_of_a_version_with_canaries() {
+    let mut world = World::with_nodes(1);
+    let eval = world.register(service("web", 10, None));
+    world.plan(eval, vec![place(1, 1, &[], &[])], vec![]).unwrap();
+    world.end(1, ClientStatus::Failed);
+    let mut newest = service("web", 11, None);
+    newest.groups[0].update = Some(Box::new(Update { canary: 1, ..Update::default() }));
+    world.register(newest);
+    world.collect_allocs(&[1]);
+    assert!(world.store.alloc(AllocId(1)).is_some());
 }
 
 /// One of an older version that had to go while there was no capacity is succeeded as soon as there is, until the newest version

@@ -182,7 +182,7 @@ impl JobRow {
     }
 
     /// The first version since the job was stopped last: what ran or ended before is not the work that is desired now.
-    fn begun_with(&self) -> u64 {
+    pub fn begun_with(&self) -> u64 {
         let older = self.versions.iter().skip(1);
         older.filter(|version| version.job.stop).map(|version| version.version + 1).max().unwrap_or_default()
     }

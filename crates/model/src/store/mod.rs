@@ -16,6 +16,7 @@ mod namespaces;
 mod node_pools;
 mod nodes;
 mod page_tree;
+mod places;
 mod postings;
 mod quotas;
 mod reachability;
@@ -46,11 +47,10 @@ pub use variables::{VariableTotals, Variables};
 use std::sync::Arc;
 
 use crate::{
-    alloc::{ClientStatus, DesiredStatus, StopReason},
+    alloc::{ClientStatus, StopReason},
     cluster::ClusterIdentity,
-    deployment::{DeploymentGroup, DeploymentStatus},
     ids::{AllocId, EvalId, Index, JobKey, NodeId},
-    job::{Group, Job, JobType, VersionChange},
+    job::{Group, Job},
     scheduling::SchedulerConfig,
     time::Timestamp,
 };
@@ -208,67 +208,6 @@ impl Store {
     pub fn job_of(&self, row: &AllocRow) -> Option<(&Arc<Job>, &Group)> {
         let job = &self.jobs.row(row.job)?.version(row.job_version)?.job;
         Some((job, job.groups.get(usize::from(row.group))?))
-    }
-
-    /// Whether an allocation may be garbage-collected before its job. A finished one of batch work stays as long as the job: it is
-    /// what keeps it from running again. So does one of a system job that has ended by itself, until the job is changed or its
-    /// node is gone, and one of a service that has failed, until another is in its place.
-    pub fn may_collect(&self, row: &AllocRow) -> bool {
-        self.is_no_result(row) && !self.holds_place(row)
-    }
-
-    /// Whether an allocation that has ended is why its job places nothing, or nothing yet.
-    pub fn holds_place(&self, row: &AllocRow) -> bool {
-        self.keeps_node_covered(row) || self.awaits_replacement(row)
-    }
-
-    /// Whether an allocation has ended and is no result of batch work.
-    fn is_no_result(&self, row: &AllocRow) -> bool {
-        let job = self.jobs.row(row.job);
-        row.is_terminal() && job.is_none_or(|job| !job.job().job_type.runs_to_completion())
-    }
-
-    /// Whether an ended allocation is why nothing of its job, which runs on each node, is placed on its node again.
-    pub fn keeps_node_covered(&self, row: &AllocRow) -> bool {
-        let covers = |job: &JobRow| job.job().job_type.is_per_node() && !job.job().stop && job.covers(row);
-        row.ended_by_itself()
-            && self.jobs.row(row.job).is_some_and(covers)
-            && self.nodes.row(row.node).is_some_and(|node| !node.purged)
-    }
-
-    /// Whether an allocation of a service that has ended has its place until another takes it: one that failed, after a delay, or
-    /// never, if its policy says so; one of an older version, as long as the newest has still to be promoted, once there is capacity.
-    pub fn awaits_replacement(&self, row: &AllocRow) -> bool {
-        let Some(job) = self.jobs.row(row.job).filter(|job| job.job().job_type == JobType::Service) else {
-            return false;
-        };
-        let has_failed = row.client == ClientStatus::Failed && row.desired == DesiredStatus::Run;
-        let is_older = job.change_of(row.job_version, row.group) == VersionChange::Replacement;
-        let has_place = if is_older { self.stays_older(job, row) } else { has_failed };
-        if !has_place || !row.is_terminal() || job.job().stop {
-            return false;
-        }
-        let extra = self.allocs.find(row.id).and_then(|slot| self.allocs.extra(slot));
-        let had_to_go = || match extra.and_then(|extra| extra.stop_reason) {
-            Some(reason) => reason == StopReason::Requested || reason.had_to_go(),
-            None => row.client == ClientStatus::Lost,
-        };
-        let is_replaced = extra.is_some_and(|extra| extra.next.is_some());
-        !is_replaced && (has_failed || had_to_go())
-    }
-
-    /// Whether what replaces an allocation of an older version is of that version too: the newest has still to be promoted, and its
-    /// own was, or it was none of its canaries, which nothing replaces.
-    fn stays_older(&self, job: &JobRow, row: &AllocRow) -> bool {
-        let Some(group) = job.group_of(row) else { return false };
-        let is_unpromoted = |version: u64| {
-            let deployment = self.deployments.of_version(&job.key, version);
-            let open = deployment.filter(|deployment| deployment.status != DeploymentStatus::Successful);
-            open.and_then(|open| open.group(&group.name)).is_some_and(DeploymentGroup::is_canarying)
-        };
-        let extra = || self.allocs.find(row.id).and_then(|slot| self.allocs.extra(slot));
-        let is_canary = || extra().is_some_and(|extra| extra.canary);
-        is_unpromoted(job.current().version) && !(is_unpromoted(row.job_version) && is_canary())
     }
 
     /// Whether an allocation has ended because it was declared lost, and not because its agent has said so: it may run on.

@@ -42,7 +42,7 @@ pub(super) fn reconcile(
     // Before a version has proved itself, what is replaced for another reason goes on as it was.
     let keeps_old = store.version() >= PLACES_OLDER && rollout.canaries(existing.iter().any(is_old)) > 0;
     let mut unsucceeded: Vec<_> =
-        existing.iter().copied().filter(|e| is_to_be_succeeded(row.job(), e, keeps_old)).collect();
+        existing.iter().copied().filter(|e| is_to_be_succeeded(row, e, keeps_old)).collect();
     unsucceeded.sort_by_key(|e| Reverse(store.allocs().detail(e.slot).map(|detail| detail.created_at)));
     let (live, ended): (Vec<&ExistingAlloc<'_>>, Vec<_>) = existing
         .iter()
@@ -152,22 +152,22 @@ fn failed_last<'a, 'e>(ended: &[&'e ExistingAlloc<'a>], taken: &Names) -> Vec<&'
 
 /// Whether nobody has taken the place of an allocation that was asked to end by request, was lost on a node that is there, or
 /// failed before there was another version of a service. As long as old ones stay old, they are succeeded like those of
-/// the newest version.
-fn is_to_be_succeeded(job: &Job, alloc: &ExistingAlloc<'_>, keeps_old: bool) -> bool {
+/// the newest version; what ran before the job was stopped and registered again is not.
+fn is_to_be_succeeded(job: &JobRow, alloc: &ExistingAlloc<'_>, keeps_old: bool) -> bool {
     let stop_reason = alloc.extra.and_then(|extra| extra.stop_reason);
     let by_request = stop_reason == Some(StopReason::Requested);
     let by_node = alloc.row.client == ClientStatus::Lost && alloc.row.desired == DesiredStatus::Run;
-    let by_failure = !job.job_type.runs_to_completion()
+    let by_failure = !job.job().job_type.runs_to_completion()
         && alloc.row.client == ClientStatus::Failed
         && alloc.row.desired == DesiredStatus::Run;
     let by_others = by_request || by_node;
-    // There may have been no capacity for its successor as it had to go.
+    // There may have been no capacity for its successor as it had to go. Before a promotion nothing else fills its place.
     let had_to_go = stop_reason.is_some_and(StopReason::had_to_go);
     let is_left = match alloc.is_current {
-        true => by_others,
+        true => by_others || keeps_old && had_to_go,
         false => by_failure || keeps_old && (by_others || had_to_go),
     };
-    is_left && !alloc.is_replaced()
+    is_left && !alloc.is_replaced() && alloc.row.job_version >= job.begun_with()
 }
 
 /// What is to be done about a group, as far as it is known.

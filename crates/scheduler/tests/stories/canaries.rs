@@ -58,6 +58,34 @@ fn what_is_lost_before_the_promotion_is_succeeded_once_there_is_capacity() {
     );
 }
 
+/// What fits the newest version as it is waits for no promotion either, and nothing but its successor fills its place.
+#[test]
+fn what_had_to_go_of_the_newest_version_is_succeeded_before_its_promotion() {
+    check(
+        "node a cpu=1000 mem=1000
+         node b cpu=1000 mem=1000
+         job web count=2 cpu=100 mem=600 parallel=1
+         plan web
+         succeed web
+         job web count=2 cpu=110 mem=600 parallel=1
+         plan web
+         node c cpu=1000 mem=1000
+         job web count=2 cpu=110 mem=600 parallel=1 canary=1 kill=9
+         plan web
+         down a
+         plan web
+         node d cpu=1000 mem=1000
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@b deploy 2
+            plan web: stop web[0] JobUpdated place web[0]@a after web[0] for web[0] deploy 2
+            plan web: update web[0] place canary web[1]@c deploy 2 with 1 canaries
+            plan web: stop web[0] NodeLost web[0] NodeLost refuse 1 (2 considered; dc1 2; exhausted memory 2) then blocked queued-allocs
+            plan web: place web[0]@d for web[0]
+        "#]],
+    );
+}
+
 /// Its place was taken by an older one as it failed; once another of its version has its name, it holds up nothing.
 #[test]
 fn what_failed_and_has_a_successor_of_its_name_holds_up_no_update() {
@@ -123,6 +151,35 @@ fn what_is_lost_or_stopped_before_the_promotion_goes_on_as_it_was() {
     );
 }
 
+/// It ends only now, on a node that is lost; the work that is desired began with the version after it.
+#[test]
+fn what_ran_before_the_job_was_stopped_is_not_succeeded_before_a_promotion() {
+    check(
+        "node a cpu=1000 mem=1000
+         job web count=1 cpu=100 mem=100 parallel=1
+         plan web
+         stop web
+         plan web
+         node b cpu=1000 mem=1000 class=odd
+         job web count=1 cpu=110 mem=100 parallel=1 constraint=${node.class}:=:odd
+         plan web
+         succeed web
+         job web count=2 cpu=120 mem=100 parallel=1 canary=1
+         plan web
+         down a
+         plan web
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a deploy 1
+            plan web: stop web[0] JobStopped
+            plan web: place web[0]@b deploy 1
+            plan web: place canary web[0]@a after web[0] deploy 2 with 1 canaries
+            plan web: stop web[0] NodeLost web[0] NodeLost place canary web[0]@b for web[0]
+            plan web: nothing
+        "#]],
+    );
+}
+
 /// Others of its version are changed where they are, and wait for no promotion either.
 #[test]
 fn what_succeeds_an_older_one_that_changes_in_place_is_of_the_newest_version() {
@@ -135,7 +192,8 @@ fn what_succeeds_an_older_one_that_changes_in_place_is_of_the_newest_version() {
          plan web
          well web[0]#2
          plan web
-         halt web[0]#2
+         end web[0]#2 failed
+         wait 31
          job web count=3 cpu=110 mem=100 parallel=1 canary=1 kill=9
          plan web
          plan web",
