@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use berth_api::agent::{AllocStatus, ClientStatus, PortBinding};
 use common::{agent_program, eventually};
 use image_world::{World, events, simple};
-use images::{Answer, Asked, Fake, Image, Layer, Registry, digest};
+use images::{Answer, Fake, Image, Layer, RecordedRequest, Registry, digest};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

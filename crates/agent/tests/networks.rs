@@ -126,7 +126,7 @@ impl World {
 
     fn runs(&mut self, number: u8) {
         let status = self.server.wait_for(number, |status| status.status() != ClientStatus::Pending);
-        assert_eq!(status.status(), ClientStatus::Running, "{}", told(&status));
+        assert_eq!(status.status(), ClientStatus::Running, "{}", events_of(&status));
     }
 
     fn stop(&mut self, number: u8) {
@@ -181,7 +181,7 @@ fn spawn((runtime, host_ip): (&str, &str), (data, image): (&TempDir, &TempDir), 
     command.stdin(Stdio::null()).spawn().expect("an agent")
 }
 
-fn told(status: &AllocStatus) -> String {
+fn events_of(status: &AllocStatus) -> String {
     status.tasks.iter().map(|task| format!("{:?}", task.events)).collect()
 }
 
@@ -512,7 +512,7 @@ fn a_used_port_and_a_contradiction_are_refused_by_name() {
         let task = world.task("t", "sleep 1000", config);
         world.run(number, mode, vec![task], &[("web", 25_080, 80)]);
         let status = world.server.wait_for_status(number, ClientStatus::Failed);
-        told(&status)
+        events_of(&status)
     };
     let held = TcpListener::bind((HOST, 25_080)).expect("free");
     let busy = failure(1, "", json!({"ports": ["web"]}));
@@ -532,7 +532,7 @@ fn a_used_port_and_a_contradiction_are_refused_by_name() {
         ..world.task("t", "", json!({}))
     };
     world.run(4, "none", vec![raw], &[]);
-    let open = told(&world.server.wait_for_status(4, ClientStatus::Failed));
+    let open = events_of(&world.server.wait_for_status(4, ClientStatus::Failed));
     assert!(open.contains("raw_exec isolates nothing"), "{open}");
 }
 

@@ -203,7 +203,7 @@ fn printed(world: &mut World, number: u8) -> String {
     log
 }
 
-fn told(world: &mut World, number: u8) -> BTreeMap<String, String> {
+fn probed_facts(world: &mut World, number: u8) -> BTreeMap<String, String> {
     pairs(&printed(world, number))
 }
 
@@ -260,7 +260,8 @@ fn each_fact_of_a_cage_is_so() {
             run_without_ports(3, vec![shell("t", &of_process)]),
         ];
         world.server.desire(runs, &[], &[], &[]);
-        let (container, command, process) = (told(&mut world, 1), told(&mut world, 2), told(&mut world, 3));
+        let (container, command, process) =
+            (probed_facts(&mut world, 1), probed_facts(&mut world, 2), probed_facts(&mut world, 3));
         let mut wrong = wrong(&FACTS, &format!("{runtime}, container"), &container, true);
         wrong.extend(self::wrong(&FACTS, &format!("{runtime}, command"), &command, false));
         assert!(wrong.is_empty(), "{wrong:#?}");

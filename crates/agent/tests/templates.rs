@@ -50,7 +50,7 @@ fn runs_after(restarts: u32) -> impl Fn(&AllocStatus) -> bool {
     move |status| status.tasks[0].restarts == restarts && status.status() == ClientStatus::Running
 }
 
-fn said(status: &AllocStatus, kind: TaskEventKind) -> Option<&str> {
+fn event_message(status: &AllocStatus, kind: TaskEventKind) -> Option<&str> {
     let event = status.tasks[0].events.iter().find(|event| event.kind == kind as i32);
     event.map(|event| event.message.as_str())
 }
@@ -59,15 +59,15 @@ fn said(status: &AllocStatus, kind: TaskEventKind) -> Option<&str> {
 fn a_start_waits_for_a_variable_and_ends_when_it_is_to() {
     let mut world = World::new();
     world.server.desire(vec![run(1, vec![task(vec![template(TemplateChange::Noop)])])], &[], &[], &[]);
-    let status = world.server.wait_for(1, |status| said(status, TaskEventKind::Template).is_some());
-    assert_eq!(said(&status, TaskEventKind::Template), Some("Missing: nomad.var.block(a/b)"));
+    let status = world.server.wait_for(1, |status| event_message(status, TaskEventKind::Template).is_some());
+    assert_eq!(event_message(&status, TaskEventKind::Template), Some("Missing: nomad.var.block(a/b)"));
     assert_eq!(status.status(), ClientStatus::Pending);
     world.server.show(Some(&[("user", "one")]));
     world.server.wait_for(1, runs_after(0));
     assert_eq!(file(&world), "one");
     world.server.show(None);
     world.server.desire(vec![run(2, vec![task(vec![template(TemplateChange::Noop)])])], &[], &[], &[]);
-    world.server.wait_for(2, |status| said(status, TaskEventKind::Template).is_some());
+    world.server.wait_for(2, |status| event_message(status, TaskEventKind::Template).is_some());
     // What was there stays in its file.
     assert_eq!(file(&world), "one");
     world.server.desire(Vec::new(), &[2], &[], &[]);
@@ -89,7 +89,7 @@ fn a_change_is_followed_by_whichever_agent_is_there() {
     world.server.show(Some(&[("user", "two")]));
     let status = world.server.wait_for(1, runs_after(1));
     let why = "Template with change_mode restart re-rendered";
-    assert_eq!(said(&status, TaskEventKind::RestartSignaled), Some(why));
+    assert_eq!(event_message(&status, TaskEventKind::RestartSignaled), Some(why));
     assert_eq!(file(&world), "two");
     // Once more, with the change while there is no agent.
     world.kill_agent();
@@ -137,9 +137,10 @@ fn what_a_server_withholds_is_asked_for_again_only_once_it_is_something_else() {
     world.server.withholds = true;
     world.server.show(Some(&[("user", "one")]));
     world.server.desire(vec![run(1, vec![task(vec![template(TemplateChange::Noop)])])], &[], &[], &[]);
-    let status = world.server.wait_for(1, |status| said(status, TaskEventKind::HookFailed).is_some());
+    let status =
+        world.server.wait_for(1, |status| event_message(status, TaskEventKind::HookFailed).is_some());
     let why = "render the task's templates: it is too large; it is tried again";
-    assert_eq!(said(&status, TaskEventKind::HookFailed), Some(why));
+    assert_eq!(event_message(&status, TaskEventKind::HookFailed), Some(why));
     // The second request waits.
     while world.server.watched < 2 {
         world.server.listen();
@@ -153,9 +154,9 @@ fn what_a_server_withholds_is_asked_for_again_only_once_it_is_something_else() {
 
     world.server.withholds = true;
     world.server.show(Some(&[("user", "three")]));
-    let status = world.server.wait_for(1, |status| said(status, TaskEventKind::Template).is_some());
+    let status = world.server.wait_for(1, |status| event_message(status, TaskEventKind::Template).is_some());
     let why = "The files of templates stay as they are: it is too large";
-    assert_eq!(said(&status, TaskEventKind::Template), Some(why));
+    assert_eq!(event_message(&status, TaskEventKind::Template), Some(why));
     let asked = world.server.watched;
     until_heartbeat(&mut world);
     // One waits; it may have come before the event was heard of.
@@ -217,8 +218,8 @@ fn a_template_that_fails_holds_no_other_up() {
     world.server.wait_for(1, runs_after(0));
     world.server.show(Some(&[("user", "word")]));
     until_file(&mut world, "word");
-    let status = world.server.wait_for(1, |status| said(status, TaskEventKind::Template).is_some());
-    let said = said(&status, TaskEventKind::Template).unwrap_or_default();
+    let status = world.server.wait_for(1, |status| event_message(status, TaskEventKind::Template).is_some());
+    let said = event_message(&status, TaskEventKind::Template).unwrap_or_default();
     assert!(said.contains("local/number") && !said.contains("word"), "{said}");
     let number = world.path(1, "tasks/t/local/number");
     assert_eq!(fs::read_to_string(&number).expect("read"), "1");

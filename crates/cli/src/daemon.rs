@@ -49,7 +49,7 @@ where
 /// into it. Programs that it starts do not inherit that.
 fn leave_no_core() {
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-        tracing::warn!(%error, "could not keep the kernel from writing a core of this process");
+        tracing::warn!(%error, "could not disable core dumps of this process");
     }
 }
 

@@ -211,7 +211,7 @@ fn exit_codes_tell_what_went_wrong() {
     let unplaced = dev.berth(&["job", "run", &dev.job_file(&service("nowhere", nowhere))]);
     let message = String::from_utf8_lossy(&unplaced.stderr);
     assert_eq!(unplaced.status.code(), Some(8), "{message}");
-    assert!(message.contains("1 node is turned away") && message.contains("= plan9"), "{message}");
+    assert!(message.contains("1 node is excluded by filters") && message.contains("= plan9"), "{message}");
     let never = service("never", "restart {\n attempts = 0\n }").replace("/bin/sh", "/does/not/exist");
     let failed = dev.berth(&["job", "run", &dev.job_file(&never)]);
     assert_eq!(failed.status.code(), Some(1), "{}", String::from_utf8_lossy(&failed.stderr));

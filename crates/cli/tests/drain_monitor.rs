@@ -165,7 +165,7 @@ async fn the_monitor_shows_what_moves_where_and_what_waits_for_what() {
     let (code, stderr) = monitor.ends();
     assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(line_with(&stderr, &["what is left after 10m is stopped"]), 0, "{stderr}");
-    line_with(&stderr, &["1 allocation waits until enough of its group is well elsewhere, ", " at most"]);
+    line_with(&stderr, &["1 allocation waits until enough of its group is healthy elsewhere, ", " at most"]);
     line_with(&stderr, &["1 allocation waits for its end, ", " at most"]);
     line_with(&stderr, &["1 allocation waits until everything else has left, ", " at most"]);
     for index in ["[0]", "[1]"] {
@@ -233,7 +233,7 @@ async fn a_second_drain_takes_the_place_of_the_first_and_whoever_looks_on_sees_i
     assert!(detached.0 == Some(0) && detached.1.contains("-monitor"), "{detached:?}");
     let (code, stderr) = monitor.ends();
     assert_eq!(code, Some(0), "{stderr}");
-    let anew = line_with(&stderr, &["is drained again: what is left at ", " is stopped"]);
+    let anew = line_with(&stderr, &["was changed: what is left at ", " is stopped"]);
     assert!(anew < line_with(&stderr, &["web.group[0]", "its node is drained"]), "{stderr}");
     assert_eq!(fleet.live("web"), [""; 0]);
     let last = &fleet.first()["LastDrain"];
@@ -252,10 +252,10 @@ async fn what_has_moved_when_a_drain_is_called_off_stays_where_it_is_and_so_does
     let apart = async || (fleet.running("web").await? == ["n1", "n2"]).then_some(());
     eventually("one has moved", apart).await;
     let (code, stderr) = fleet.drain(&["-disable", "-keep-ineligible", "n1"]).ends();
-    assert!(code == Some(0) && stderr.contains("stays closed to new work"), "{stderr}");
+    assert!(code == Some(0) && stderr.contains("stays ineligible for new work"), "{stderr}");
     let (code, stderr) = monitor.ends();
     assert!(code == Some(1) && stderr.contains("was cancelled"), "{stderr}");
-    line_with(&stderr, &["1 allocation waits until enough of its group is well elsewhere"]);
+    line_with(&stderr, &["1 allocation waits until enough of its group is healthy elsewhere"]);
     let first = fleet.first();
     assert_eq!((&first["Drain"], &first["LastDrain"]["Status"]), (&false.into(), &"canceled".into()));
     assert_eq!(first["SchedulingEligibility"], "ineligible");
@@ -266,7 +266,7 @@ async fn what_has_moved_when_a_drain_is_called_off_stays_where_it_is_and_so_does
     let stayed = fleet.live("web").into_iter().filter(|pid| before.contains(pid)).count();
     assert_eq!(stayed, 1, "what had not moved is the process that it was");
     let (code, stderr) = fleet.drain(&["-disable", "n1"]).ends();
-    assert!(code == Some(0) && stderr.contains("is open"), "{stderr}");
+    assert!(code == Some(0) && stderr.contains("is eligible for new work"), "{stderr}");
     assert_eq!(fleet.first()["SchedulingEligibility"], "eligible");
 }
 

@@ -40,12 +40,12 @@ fn head(server: &Server, path: &str) -> (u16, BTreeMap<String, String>) {
 }
 
 /// What somebody has been told of registered jobs, by their ids, and up to which index.
-struct Told {
+struct SeenJobs {
     jobs: BTreeMap<String, Vec<u64>>,
     index: u64,
 }
 
-impl Told {
+impl SeenJobs {
     /// Nothing, up to an index.
     fn after(index: u64) -> Self {
         Self { jobs: BTreeMap::new(), index }
@@ -102,9 +102,9 @@ async fn whoever_follows_misses_nothing_and_hears_nothing_twice_while_leaders_ch
         }
         acknowledged
     });
-    let mut told = Told::after(begun);
+    let mut told = SeenJobs::after(begun);
     // One who stays with a server that is never killed, and one who goes from one to the next.
-    let mut wanderer = Told::after(begun);
+    let mut wanderer = SeenJobs::after(begun);
     for _ in 0..ROUNDS {
         let leader = servers.leader(&[1, 2, 3]).await;
         let others = servers.followers(&[1, 2, 3]).await;
@@ -124,7 +124,7 @@ async fn whoever_follows_misses_nothing_and_hears_nothing_twice_while_leaders_ch
     let acknowledged = writer.await.expect("it does not panic");
     // A server that was started again keeps only what came since; one that ran all the time has all of it.
     for told in [&mut told, &mut wanderer] {
-        let is_told = |told: &Told| acknowledged.iter().all(|id| told.jobs.contains_key(id));
+        let is_told = |told: &SeenJobs| acknowledged.iter().all(|id| told.jobs.contains_key(id));
         for server in servers.all.values() {
             told.follow(server, is_told).await;
         }

@@ -230,7 +230,7 @@ async fn until_keyed(dev: &Dev) {
 }
 
 /// The status of what is asked by a task's socket.
-async fn asked(dev: &Dev, alloc: &str, token: &str, path: &str) -> Option<u16> {
+async fn socket_status(dev: &Dev, alloc: &str, token: &str, path: &str) -> Option<u16> {
     let mut stream = UnixStream::connect(secrets(dev, alloc).join("api.sock")).await.ok()?;
     let request = format!(
         "GET {path} HTTP/1.1\r\nhost: localhost\r\nx-nomad-token: {token}\r\nconnection: close\r\n\r\n"
@@ -280,18 +280,19 @@ async fn a_task_reads_its_own_variables_by_its_socket() {
     dev.kill_agent();
     dev.start_agent();
     eventually("the socket is there again", async || {
-        (asked(&dev, &allocs[0], &token, "/v1/var/nomad/jobs/raw_exec").await == Some(200)).then_some(())
+        (socket_status(&dev, &allocs[0], &token, "/v1/var/nomad/jobs/raw_exec").await == Some(200))
+            .then_some(())
     })
     .await;
-    assert_eq!(asked(&dev, &allocs[0], "berth-nothing", "/v1/status/leader").await, Some(403));
+    assert_eq!(socket_status(&dev, &allocs[0], "berth-nothing", "/v1/status/leader").await, Some(403));
     assert_eq!(
-        asked(&dev, &allocs[0], &dev.token, "/v1/jobs").await,
+        socket_status(&dev, &allocs[0], &dev.token, "/v1/jobs").await,
         Some(200),
         "a token that operators have given it is good, too"
     );
     dev.stdout_of(&["job", "stop", "-yes", "raw_exec"]);
     let gone = eventually("the socket ends with its task", async || {
-        asked(&dev, &allocs[0], &token, "/v1/jobs").await.is_none().then_some(())
+        socket_status(&dev, &allocs[0], &token, "/v1/jobs").await.is_none().then_some(())
     });
     gone.await;
 }
@@ -304,13 +305,13 @@ async fn who_asks_by_a_socket_shows_a_token_also_where_nobody_else_has_to() {
     dev.register(&job("open", "exec sleep 1000", &identities)).await;
     let alloc = dev.allocs("open", 1, "running").await.remove(0);
     let token = read(&dev, &alloc, "nomad_token");
-    assert_eq!(asked(&dev, &alloc, "", "/v1/jobs").await, Some(401));
-    assert_eq!(asked(&dev, &alloc, &format!("{token}x"), "/v1/jobs").await, Some(403));
-    assert_eq!(asked(&dev, &alloc, "", "/v1/agent/health").await, Some(401));
-    assert_eq!(asked(&dev, &alloc, &token, "/v1/jobs").await, Some(200));
+    assert_eq!(socket_status(&dev, &alloc, "", "/v1/jobs").await, Some(401));
+    assert_eq!(socket_status(&dev, &alloc, &format!("{token}x"), "/v1/jobs").await, Some(403));
+    assert_eq!(socket_status(&dev, &alloc, "", "/v1/agent/health").await, Some(401));
+    assert_eq!(socket_status(&dev, &alloc, &token, "/v1/jobs").await, Some(200));
     dev.register(&job("other", "exec sleep 1000", &identities)).await;
     let other = dev.allocs("other", 1, "running").await.remove(0);
-    assert_eq!(asked(&dev, &other, &token, "/v1/jobs").await, Some(403), "that is another task's");
+    assert_eq!(socket_status(&dev, &other, &token, "/v1/jobs").await, Some(403), "that is another task's");
     let asked_for_none = job("none", "exec sleep 1000", &json!([]));
     dev.register(&asked_for_none).await;
     let none = dev.allocs("none", 1, "running").await.remove(0);
@@ -335,13 +336,15 @@ async fn connections_that_say_nothing_hold_up_their_own_task_and_for_a_while() {
         silent.push(stream);
     }
     assert_eq!(
-        asked(&dev, &quick, &of_quick, "/v1/acl/token/self").await,
+        socket_status(&dev, &quick, &of_quick, "/v1/acl/token/self").await,
         Some(200),
         "others are not held up"
     );
     // The server waits ten seconds for each to go on: 48 take three turns of 16.
-    let waited =
-        tokio::time::timeout(Duration::from_secs(60), asked(&dev, &slow, &of_slow, "/v1/acl/token/self"));
+    let waited = tokio::time::timeout(
+        Duration::from_secs(60),
+        socket_status(&dev, &slow, &of_slow, "/v1/acl/token/self"),
+    );
     assert_eq!(waited.await.expect("it is answered"), Some(200));
     let ended = tokio::time::timeout(Duration::from_secs(60), async {
         for stream in &mut silent {
@@ -392,7 +395,7 @@ fn resident_kib(pid: u32) -> u64 {
 /// Waits until that is answered, by a socket that is not flooded or not any more.
 async fn until_answered(dev: &Dev, alloc: &str, token: &str) {
     eventually("it is answered", async || {
-        (asked(dev, alloc, token, "/v1/acl/token/self").await == Some(200)).then_some(())
+        (socket_status(dev, alloc, token, "/v1/acl/token/self").await == Some(200)).then_some(())
     })
     .await;
 }
@@ -439,7 +442,8 @@ async fn a_task_that_floods_its_socket_holds_up_nobody_else_and_costs_little() {
             dev.start_agent();
         } else {
             eventually("there is no server, which is said", async || {
-                (asked(&dev, &quick, &of_quick, "/v1/acl/token/self").await == Some(503)).then_some(())
+                (socket_status(&dev, &quick, &of_quick, "/v1/acl/token/self").await == Some(503))
+                    .then_some(())
             })
             .await;
             dev.start_server();

@@ -57,7 +57,7 @@ fn panics(log: &Path) -> usize {
 }
 
 /// Sends a request by hand, which the server may break off; whatever is answered.
-fn asked(dev: &Dev, token: &str, request: &str, body: &str) -> String {
+fn send_raw_request(dev: &Dev, token: &str, request: &str, body: &str) -> String {
     let host = dev.address.trim_start_matches("http://");
     let mut stream = TcpStream::connect(host).expect("it listens");
     let length = body.len();
@@ -96,16 +96,17 @@ async fn a_panic_with_a_secret_at_hand_names_its_place_and_no_secret() {
     let variable = |value: &str| json!({ "Items": { "key": value } }).to_string();
 
     // A handler; one whose body is so large that it is read on another thread; one that decrypts; and whoever looks at tokens.
-    let put =
-        |path: &str, value: &str| asked(&dev, &dev.token, &format!("PUT /v1/var/{path}"), &variable(value));
+    let put = |path: &str, value: &str| {
+        send_raw_request(&dev, &dev.token, &format!("PUT /v1/var/{path}"), &variable(value))
+    };
     let large = canary("body") + &"y".repeat(20_000);
     let broken = [put("a", &canary("body")), put("a", &large)];
     assert!(put("b", &canary("read")).starts_with("HTTP/1.1 200"));
-    let read = asked(&dev, &dev.token, "GET /v1/var/b", "");
+    let read = send_raw_request(&dev, &dev.token, "GET /v1/var/b", "");
     for answer in broken.iter().chain([&read]) {
         assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
     }
-    let token = asked(&dev, &canary("token"), "GET /v1/jobs", "");
+    let token = send_raw_request(&dev, &canary("token"), "GET /v1/jobs", "");
     for answer in broken.iter().chain([&read, &token]) {
         assert_without_canaries("an answer", answer.as_bytes());
     }

@@ -113,8 +113,8 @@ async fn an_allocation_that_stays_unhealthy_ends_a_restart_and_the_rest_is_left_
     for part in [
         "batch 1 of 3: 1 allocation",
         "it is failed: ",
-        "error: 1 allocation did not become well again",
-        "0 allocations of 3 restarted; 1 did not become well again; 2 left as they were",
+        "error: 1 allocation did not become healthy again",
+        "0 allocations of 3 restarted; 1 did not become healthy again; 2 left as they were",
         "berth job status web",
     ] {
         assert!(message.contains(part), "{part:?} is missing in {message}");
@@ -138,8 +138,8 @@ async fn somebody_at_the_terminal_says_whether_to_go_on_after_an_error() {
     restart.types("y");
     let (code, _, screen) = restart.ends();
     assert_eq!(code, Some(1), "one of them is not well: {screen:#?}");
-    let left = "2 allocations of 3 restarted; 1 did not become well again; 0 left as they were";
-    assert_shows(&screen, &["batch 3 of 3", "1 allocation did not become well again", left]);
+    let left = "2 allocations of 3 restarted; 1 did not become healthy again; 0 left as they were";
+    assert_shows(&screen, &["batch 3 of 3", "1 allocation did not become healthy again", left]);
     assert_eq!(web.starts("t").await, [2, 2, 2]);
 
     web.let_start(false);

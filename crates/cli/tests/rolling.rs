@@ -237,7 +237,7 @@ async fn whoever_follows_a_deployment_bears_with_its_server_and_an_interrupt_end
     let interrupted = follower.wait_with_output().expect("it ends");
     assert_eq!(interrupted.status.code(), Some(1));
     assert!(
-        stderr_of(&interrupted).contains("interrupted: what was asked for goes on"),
+        stderr_of(&interrupted).contains("interrupted: the operation continues on the server"),
         "{}",
         stderr_of(&interrupted)
     );

@@ -250,7 +250,7 @@ fn what_is_no_time_is_refused() {
         61 * * * *: number out of bounds
         * * * * * * * *: 5, 6 or 7 fields are needed, not 8
         @often: 5, 6 or 7 fields are needed, not 1
-        0 0 30 2 *: no such time ever comes
+        0 0 30 2 *: it never matches any time
         x * * * *: illegal character 'x' in part 'x'
         */0 * * * *: step cannot be zero
         1,1,1,1,1,1,1,1,: it has more than 512 characters

@@ -403,7 +403,7 @@ impl Server {
         let controller = self.controller;
         let _ = tokio::task::spawn_blocking(move || controller.stop()).await;
         if let Err(error) = self.replication.shutdown().await {
-            tracing::warn!(%error, "close the log");
+            tracing::warn!(%error, "could not close the log");
         }
     }
 }

@@ -322,7 +322,7 @@ impl Pull {
         if !wait_reason.is_empty() {
             wait_reason
         } else if total == 0 {
-            "its registry is asked".into()
+            "contacting its registry".into()
         } else {
             format!("{} of {}", mib(done), mib(total))
         }

@@ -258,7 +258,7 @@ impl Alloc {
         self.replace_checks(&run.group.checks);
         if run.revision() != self.run.revision() {
             self.status.revision = run.revision();
-            self.judge_anew();
+            self.reset_health();
         }
         self.run = run;
         self.dirty = true;

@@ -221,7 +221,7 @@ impl DialOutcome {
                     tracing::warn!(
                         %server,
                         why,
-                        "the agent is not let in; further attempts are logged when that changes"
+                        "the server rejects the agent; further attempts are logged when that changes"
                     );
                 }
                 is_new

@@ -161,7 +161,7 @@ impl AgentCredentials {
                 match own.join(server, *code).await {
                     // What it has may do still: the token may have stood on its command line for long.
                     Err(failure) if !expired => {
-                        tracing::warn!(%failure, "the certificate that is there is used on")
+                        tracing::warn!(%failure, "still using the current certificate")
                     }
                     joined => joined?,
                 }
@@ -208,7 +208,7 @@ impl AgentCredentials {
             loop {
                 sleep(CHECK_EVERY).await;
                 if let Err(failure) = own.with_files(CredentialStore::refresh).await {
-                    tracing::warn!(%failure, "the certificate that was read before is used on");
+                    tracing::warn!(%failure, "still using the current certificate");
                 }
             }
         }
@@ -293,10 +293,10 @@ impl CredentialStore {
         let new = match self.read() {
             Ok(new) => new,
             Err(ReadError::Lacking(why)) => {
-                return tracing::warn!(why, "the certificate that was read before is used on");
+                return tracing::warn!(why, "still using the current certificate");
             }
             Err(ReadError::Wrong(failure)) => {
-                return tracing::warn!(%failure, "the certificate that was read before is used on");
+                return tracing::warn!(%failure, "still using the current certificate");
             }
         };
         self.current.send_if_modified(|current| {

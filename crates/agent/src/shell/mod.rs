@@ -568,7 +568,7 @@ impl Agent {
     fn send_session_messages(&mut self) {
         if self.session.is_deserted(self.clock.now_ns()) {
             if self.session.is_open() {
-                tracing::warn!("the server takes everything in and answers nothing: dialing again");
+                tracing::warn!("the server accepts data but does not answer: reconnecting");
             }
             self.disconnect();
         }

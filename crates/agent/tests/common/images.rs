@@ -234,12 +234,12 @@ impl Drop for Registry {
 
 /// What somebody asked of a [`Fake`].
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct RecordedRequest {
     pub path: String,
     pub headers: BTreeMap<String, String>,
 }
 
-impl Asked {
+impl RecordedRequest {
     /// The byte that a range begins with; 0 without one.
     pub fn from(&self) -> usize {
         let range =
@@ -274,16 +274,16 @@ impl Answer {
 #[derive(Clone)]
 pub struct Fake {
     pub host: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<RecordedRequest>>>,
     /// Connections on which a body is held back.
     held: Arc<Mutex<usize>>,
 }
 
 impl Fake {
-    pub fn start(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+    pub fn start(answer: impl Fn(&RecordedRequest) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let host = listener.local_addr().expect("an address").to_string();
-        let fake = Self { host, asked: Arc::default(), held: Arc::default() };
+        let fake = Self { host, requests: Arc::default(), held: Arc::default() };
         let (answer, mine) = (Arc::new(answer), fake.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -295,26 +295,29 @@ impl Fake {
     }
 
     /// One that has an image under every name, but for what `other` answers.
-    pub fn with(image: &Image, other: impl Fn(&Asked) -> Option<Answer> + Send + Sync + 'static) -> Self {
+    pub fn with(
+        image: &Image,
+        other: impl Fn(&RecordedRequest) -> Option<Answer> + Send + Sync + 'static,
+    ) -> Self {
         let image = image.clone();
         Self::start(move |asked| other(asked).unwrap_or_else(|| serve(&image, asked)))
     }
 
-    pub fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().expect("asked").clone()
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.requests.lock().expect("asked").clone()
     }
 
     pub fn count(&self, part: &str) -> usize {
-        self.asked().iter().filter(|asked| asked.path.contains(part)).count()
+        self.requests().iter().filter(|asked| asked.path.contains(part)).count()
     }
 
     pub fn held(&self) -> usize {
         *self.held.lock().expect("held")
     }
 
-    fn serve(&self, mut stream: TcpStream, answer: &(dyn Fn(&Asked) -> Answer + Send + Sync)) {
+    fn serve(&self, mut stream: TcpStream, answer: &(dyn Fn(&RecordedRequest) -> Answer + Send + Sync)) {
         let Some(asked) = read(&stream) else { return };
-        self.asked.lock().expect("asked").push(asked.clone());
+        self.requests.lock().expect("asked").push(asked.clone());
         let begin = |stream: &mut TcpStream, status: u16, headers: &[(&str, String)], len: usize| {
             let mut head = format!("HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {len}\r\n");
             headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
@@ -347,7 +350,7 @@ impl Fake {
 }
 
 /// What an honest registry answers.
-pub fn serve(image: &Image, asked: &Asked) -> Answer {
+pub fn serve(image: &Image, asked: &RecordedRequest) -> Answer {
     let name = asked.path.rsplit('/').next().unwrap_or_default();
     match image.blobs.get(name) {
         _ if asked.path.contains("/manifests/") => Answer::ok(image.manifest.clone()),
@@ -357,7 +360,7 @@ pub fn serve(image: &Image, asked: &Asked) -> Answer {
     }
 }
 
-fn read(stream: &TcpStream) -> Option<Asked> {
+fn read(stream: &TcpStream) -> Option<RecordedRequest> {
     let mut lines = BufReader::new(stream).lines();
     let path = lines.next()?.ok()?.split(' ').nth(1)?.to_owned();
     let headers = lines.map_while(|line| line.ok().filter(|line| !line.is_empty()));
@@ -365,5 +368,5 @@ fn read(stream: &TcpStream) -> Option<Asked> {
         let (name, value) = line.split_once(':')?;
         Some((name.to_ascii_lowercase(), value.trim().to_owned()))
     };
-    Some(Asked { path, headers: headers.filter_map(pair).collect() })
+    Some(RecordedRequest { path, headers: headers.filter_map(pair).collect() })
 }

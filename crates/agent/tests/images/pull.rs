@@ -13,7 +13,7 @@ fn a_mirror_that_is_down_is_asked_once() {
         return;
     };
     assert_eq!(world.output(1, &json!({"image": "acme/it:1"})), "by the registry\n");
-    assert_eq!(down.asked().len(), 1);
+    assert_eq!(down.requests().len(), 1);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn ten_tasks_share_one_download_that_goes_on_where_it_broke_off() {
     static CUT: AtomicUsize = AtomicUsize::new(0);
     let image = simple("shared");
     let (layer, blob) = (image.layers[0].clone(), image.blobs[&image.layers[0]].clone());
-    let fake = Fake::with(&image, move |asked: &Asked| {
+    let fake = Fake::with(&image, move |asked: &RecordedRequest| {
         let is_layer = asked.path.ends_with(&layer);
         // The third time, whoever asks for a part is sent the whole.
         match if is_layer { CUT.fetch_add(1, Ordering::SeqCst) } else { 9 } {
@@ -74,20 +74,24 @@ fn ten_tasks_share_one_download_that_goes_on_where_it_broke_off() {
         world.server.wait_for_status(number, ClientStatus::Complete);
         assert_eq!(world.server.read_log(number, "t", 0, false).as_deref(), Ok("shared\n"));
     }
-    let asked: Vec<usize> =
-        fake.asked().iter().filter(|asked| asked.path.ends_with(&image.layers[0])).map(Asked::from).collect();
+    let asked: Vec<usize> = fake
+        .requests()
+        .iter()
+        .filter(|asked| asked.path.ends_with(&image.layers[0]))
+        .map(RecordedRequest::from)
+        .collect();
     assert_eq!(asked, [0, 100_000, 100_000]);
     assert_eq!((fake.count("/manifests/"), world.layers().len()), (1, 1));
 }
 
 #[test]
 fn a_registry_is_asked_as_the_pull_policy_says() {
-    let fake = Fake::with(&simple("policy"), |_: &Asked| None);
+    let fake = Fake::with(&simple("policy"), |_: &RecordedRequest| None);
     let Some(mut world) = World::new(&fake.host) else { return };
     let config = |policy: &str| json!({"image": format!("{}/policy", fake.host), "pull_policy": policy});
     let told = world.refusal(1, &config("never"));
     assert!(told.contains("it is not on this node") && told.contains("say \"missing\""), "{told}");
-    assert_eq!(fake.asked().len(), 0);
+    assert_eq!(fake.requests().len(), 0);
     for (number, policy, asked) in [(2, "missing", 1), (3, "never", 1), (4, "missing", 1), (5, "always", 2)] {
         assert_eq!(world.output(number, &config(policy)), "policy\n");
         assert_eq!(fake.count("/manifests/"), asked, "{policy}");
@@ -103,7 +107,7 @@ fn latest_is_looked_up_at_each_start_and_runs_though_nobody_answers() {
     static STATE: AtomicUsize = AtomicUsize::new(0);
     let (old, new) = (simple("old"), simple("new"));
     let other = new.clone();
-    let fake = Fake::with(&old, move |asked: &Asked| {
+    let fake = Fake::with(&old, move |asked: &RecordedRequest| {
         let is_manifest = asked.path.contains("/manifests/");
         match STATE.load(Ordering::SeqCst) {
             1 if is_manifest => Some(Answer::ok(other.manifest.clone())),
@@ -153,7 +157,7 @@ fn a_registry_that_wants_a_token_is_given_one() {
     let config =
         json!({"image": format!("{}/a/b", fake.host), "auth": {"username": "user", "password": "secret"}});
     assert_eq!(world.output(1, &config), "with a token\n");
-    let token = fake.asked().into_iter().find(|asked| asked.path.starts_with("/token")).expect("asked");
+    let token = fake.requests().into_iter().find(|asked| asked.path.starts_with("/token")).expect("asked");
     assert_eq!(token.path, "/token?service=it&scope=repository%3Aa%2Fb%3Apull");
     assert_eq!(fake.count("/token"), 1);
 }
@@ -178,17 +182,17 @@ fn a_mirror_is_asked_first_and_passed_over_when_it_fails() {
 fn a_registry_that_sends_wrong_content_gets_nothing_stored() {
     let image = simple("never");
     let (layer, blob) = (image.layers[0].clone(), image.blobs[&image.layers[0]].clone());
-    let is_layer = move |asked: &Asked| asked.path.ends_with(&layer);
-    let is_manifest = |asked: &Asked| asked.path.contains("/manifests/");
-    type Lie = Box<dyn Fn(&Asked) -> Option<Answer> + Send + Sync>;
+    let is_layer = move |asked: &RecordedRequest| asked.path.ends_with(&layer);
+    let is_manifest = |asked: &RecordedRequest| asked.path.contains("/manifests/");
+    type Lie = Box<dyn Fn(&RecordedRequest) -> Option<Answer> + Send + Sync>;
     let on_layer = |answer: fn(&[u8]) -> Answer| -> Lie {
         let (is_layer, blob) = (is_layer.clone(), blob.clone());
         Box::new(move |asked| is_layer(asked).then(|| answer(&blob)))
     };
-    let on_manifest = |answer: fn(&Asked) -> Answer| -> Lie {
+    let on_manifest = |answer: fn(&RecordedRequest) -> Answer| -> Lie {
         Box::new(move |asked| is_manifest(asked).then(|| answer(asked)))
     };
-    let elsewhere = |asked: &Asked, to: &str| {
+    let elsewhere = |asked: &RecordedRequest, to: &str| {
         let to = to.replace("HOST", &asked.headers["host"]);
         Answer::Whole(307, vec![("Location", to)], Vec::new())
     };

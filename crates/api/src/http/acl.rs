@@ -182,7 +182,7 @@ pub struct AclOneTimeToken {
     pub expires_at: Option<Time>,
     /// Where it was made.
     pub create_index: u64,
-    /// The same.
+    /// The index of its last change.
     pub modify_index: u64,
 }
 
@@ -192,7 +192,7 @@ debug_shows!(AclOneTimeToken { accessor_id, expires_at, create_index, modify_ind
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AclOneTimeMade {
-    /// It.
+    /// The one-time token, with its secret.
     pub one_time_token: AclOneTimeToken,
     /// Where it was made.
     pub index: u64,

@@ -23,7 +23,7 @@ pub struct Deployment {
     pub job_version: u64,
     /// Where that version was registered.
     pub job_modify_index: u64,
-    /// The same.
+    /// The same index, under Nomad's second name.
     pub job_spec_modify_index: u64,
     /// Where the job was first registered.
     pub job_create_index: u64,

@@ -25,7 +25,7 @@ pub struct ExecOutputFrame {
     /// It wrote this; all that a terminal shows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdout: Option<ExecPiece>,
-    /// It complained.
+    /// It wrote this to standard error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<ExecPiece>,
     /// It has ended.

@@ -330,7 +330,7 @@ pub struct JobEvaluate {
     /// The job; that of the path when empty.
     #[serde(rename = "JobID")]
     pub job_id: String,
-    /// How.
+    /// Options of the evaluation.
     pub eval_options: EvaluateOptions,
 }
 

@@ -47,7 +47,7 @@ pub struct JobStability {
     /// The job; that of the path when empty.
     #[serde(rename = "JobID")]
     pub job_id: String,
-    /// Which version.
+    /// Number of the version to mark.
     pub job_version: u64,
     /// Whether it has proved itself.
     pub stable: bool,

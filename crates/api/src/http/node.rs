@@ -113,13 +113,13 @@ pub struct Node {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeEvent {
-    /// For people.
+    /// Human-readable description of the event.
     pub message: String,
     /// What it is about: `Cluster`, `Heartbeat` or `Drain`.
     pub subsystem: String,
     /// Always empty: the message says all there is.
     pub details: BTreeMap<String, String>,
-    /// When.
+    /// Time of the event.
     pub timestamp: Time,
     /// The index of the change.
     pub create_index: u64,

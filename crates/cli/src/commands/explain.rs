@@ -89,7 +89,7 @@ fn group(group: &GroupExplanation) -> String {
     }
     if let Some(obstacles) = &group.obstacles {
         text += "  on this node:\n";
-        let none = ["nothing stands in the way".to_owned()];
+        let none = ["nothing prevents a placement".to_owned()];
         let obstacles = if obstacles.is_empty() { &none[..] } else { obstacles };
         obstacles.iter().for_each(|obstacle| text += &format!("    {}\n", clean(obstacle)));
     }

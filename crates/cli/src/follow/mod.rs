@@ -73,6 +73,6 @@ pub async fn settle(
 }
 
 fn interrupted(job: &str) -> Failure {
-    Failure::new(Exit::Failed, "interrupted: what was asked for goes on")
+    Failure::new(Exit::Failed, "interrupted: the operation continues on the server")
         .help(format!("see its status with `berth job status {job}`"))
 }

@@ -33,11 +33,11 @@ fn steps(first: String, metric: &PlacementMetric) -> String {
         lines.push(format!("  {} in the job's node pool and datacenters", nodes(metric.nodes_evaluated)));
     }
     if metric.nodes_filtered > 0 {
-        lines.push(format!("  {} turned away", nodes(metric.nodes_filtered)));
+        lines.push(format!("  {} excluded by filters", nodes(metric.nodes_filtered)));
         lines.extend(reasons(metric.constraint_filtered.as_ref()));
     }
     if metric.nodes_exhausted > 0 {
-        lines.push(format!("  {} without room", nodes(metric.nodes_exhausted)));
+        lines.push(format!("  {} without enough free resources", nodes(metric.nodes_exhausted)));
         lines.extend(reasons(metric.dimension_exhausted.as_ref()));
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
@@ -109,10 +109,10 @@ mod tests {
             group web: 3 allocations cannot be placed
               40 nodes are ready and eligible
               12 nodes are in the job's node pool and datacenters
-              11 nodes are turned away
+              11 nodes are excluded by filters
                 10  ${attr.kernel.name} = linux
                  1  missing driver `exec`
-              1 node is without room
+              1 node is without enough free resources
                 1  memory
         "#]],
         );

@@ -226,13 +226,15 @@ fn note_unknown<T>(answer: &ApiResponse<T>) {
     static HELD_NODES: Once = Once::new();
     let ApiResponse { unconfirmed_nodes, held_nodes, .. } = answer;
     if *unconfirmed_nodes > 0 {
-        let note =
-            format!("note: not yet confirmed by its node: what is said of {unconfirmed_nodes} of the nodes");
+        let nodes = output::count(usize::try_from(*unconfirmed_nodes).unwrap_or(usize::MAX), "node");
+        let note = format!("note: the state of {nodes} may be stale: berth server recovery");
         UNCONFIRMED.call_once(|| output::eprint_line(&note));
     }
     if *held_nodes > 0 {
+        let nodes = output::count(usize::try_from(*held_nodes).unwrap_or(usize::MAX), "silent node");
+        let are = if *held_nodes == 1 { "is" } else { "are" };
         let note = format!(
-            "note: so many nodes are silent that {held_nodes} are not declared lost: berth server recovery"
+            "note: {nodes} {are} held, not declared lost, because too many are silent at once: berth server recovery"
         );
         HELD_NODES.call_once(|| output::eprint_line(&note));
     }

@@ -95,5 +95,5 @@ pub(super) const ABSENT: &[(&str, &str)] = &[
     ("tls", "berth server init"),
     ("ui", "there are no web pages: `-watch` follows what a command shows, `berth top` what is used"),
     ("var lock", "variables have no locks: `berth var put -check-index` writes only over what was read"),
-    ("volume", "there are no volumes but directories of nodes: the setting `host-volume` of `berth agent`"),
+    ("volume", "there are no volumes but directories of nodes: the setting `host-volumes` of `berth agent`"),
 ];

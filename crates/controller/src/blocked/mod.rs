@@ -119,7 +119,7 @@ impl Follower for Blocked {
             StateChange::EvalCollected(id) => drop(self.remove(*id, false)),
             StateChange::AllocPlaced(slot) => self.on_alloc_placed(store, *slot),
             StateChange::AllocEnded(slot) => self.on_alloc_ended(store, *slot),
-            StateChange::SchedulerConfigChanged => self.sort_anew(store),
+            StateChange::SchedulerConfigChanged => self.rebuild_queues(store),
             StateChange::NodeRegistered(slot) => self.node_eased(store, *slot),
             StateChange::NodeChanged(slot, _) if store.nodes().row(*slot).is_some_and(NodeRow::is_ready) => {
                 self.node_eased(store, *slot);
@@ -511,7 +511,7 @@ impl Blocked {
     }
 
     /// What is missed depends on how the cluster places.
-    fn sort_anew(&mut self, store: &Store) {
+    fn rebuild_queues(&mut self, store: &Store) {
         (self.queues, self.awake) = Default::default();
         (self.by_quota, self.round, self.preempting) = Default::default();
         let waiting: Vec<EvalId> =

@@ -261,7 +261,7 @@ impl Agents {
     }
 
     /// The state of the next session that the leader has yet to be informed of.
-    pub fn next_untold(&mut self) -> Option<SessionState> {
+    pub fn next_unreported(&mut self) -> Option<SessionState> {
         while let Some(node) = self.unreported.pop_first() {
             let Some(agent) = self.by_node.get_mut(&node) else { continue };
             let confirmed = agent.reports.is_confirmed() && agent.reports.is_recorded();

@@ -221,7 +221,7 @@ impl Replica {
         }
         let mut bytes = 0;
         while bytes < FRAME_BYTES {
-            let Some(state) = self.agents.next_untold() else { break };
+            let Some(state) = self.agents.next_unreported() else { break };
             let message = UpMessage::Session(Box::new(state));
             bytes += message.bytes();
             messages.push(message);

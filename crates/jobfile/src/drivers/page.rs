@@ -37,7 +37,8 @@ const ABOUT_DRIVERS: [(&str, &str); 4] = [
     ),
     (
         "mock_driver",
-        "Runs nothing: it pretends, for tests of jobs and clusters. Every agent and every simulated node has it.",
+        "Runs nothing: it pretends, for tests of jobs and clusters. Off unless the agent has `--mock-driver`; on in `berth dev` and on \
+         simulated nodes.",
     ),
 ];
 

@@ -57,11 +57,11 @@ pub enum Refusal {
     #[n(24)]
     NoTag(#[n(0)] JobKey, #[n(1)] String),
     /// A tag names one version.
-    #[error("tag {1:?} of job {0} is that of version {2} already: take it away there first")]
+    #[error("tag {1:?} of job {0} is on version {2} already: unset it there first")]
     #[n(25)]
     TagInUse(#[n(0)] JobKey, #[n(1)] String, #[n(2)] u64),
     /// Versions with tags are kept, so there cannot be any number of them.
-    #[error("{max} versions of job {0} have tags, and no more may: take one away first", max = crate::job::JOB_TAGS_MAX)]
+    #[error("{max} versions of job {0} have tags, which is the maximum: unset one first", max = crate::job::JOB_TAGS_MAX)]
     #[n(26)]
     TooManyTags(#[n(0)] JobKey),
     /// A job is of one type for good.
@@ -112,7 +112,7 @@ pub enum Refusal {
     NoNode(#[n(0)] NodeId),
     /// A node that is drained is not open to work: what is placed there would have to leave at once.
     #[error(
-        "node {0} is drained, and takes no new work until that is over: `berth node drain -disable` calls it off"
+        "node {0} is draining and takes no new work until the drain ends: `berth node drain -disable` cancels it"
     )]
     #[n(30)]
     NodeDrained(#[n(0)] NodeId),
@@ -156,8 +156,8 @@ pub enum Refusal {
     #[error("quota {0:?}: {1}")]
     #[n(17)]
     BadQuota(#[n(0)] String, #[n(1)] String),
-    /// A quota cannot be taken away: a namespace keeps to it.
-    #[error("quota {0:?} cannot be deleted: namespace {1:?} keeps to it")]
+    /// A quota cannot be taken away: a namespace refers to it.
+    #[error("quota {0:?} cannot be deleted: namespace {1:?} refers to it")]
     #[n(18)]
     QuotaInUse(#[n(0)] String, #[n(1)] String),
     /// There is no such policy, role or token.

@@ -33,7 +33,7 @@ pub enum CronError {
     #[error("{0}")]
     Field(String),
     /// Such as the 30th of February.
-    #[error("no such time ever comes")]
+    #[error("it never matches any time")]
     Never,
 }
 

@@ -37,7 +37,7 @@ pub fn run(address: &str, count: usize, rounds: usize) -> Outcome<()> {
         }
         println!("ready");
         let before = Cpu::now()?;
-        let mut times_us = readers.told()?;
+        let mut times_us = readers.wake_times_us()?;
         let Cpu { user_ms, sys_ms } = Cpu::now()? - before;
         times_us.sort_unstable();
         let part = |percent: usize| times_us[(times_us.len() - 1) * percent / 100];
@@ -78,7 +78,7 @@ impl Readers {
     }
 
     /// How many microseconds after the change each of them was informed.
-    fn told(&mut self) -> Outcome<Vec<u64>> {
+    fn wake_times_us(&mut self) -> Outcome<Vec<u64>> {
         let mut times_us = Vec::with_capacity(self.streams.len());
         let mut begun: HashMap<usize, Vec<u8>> = HashMap::new();
         let mut events = Vec::with_capacity(EVENTS_MAX);

@@ -231,7 +231,7 @@ pub(crate) async fn listen(
         match accepted {
             Ok((stream, peer)) => ports.open(stream, peer, &context),
             Err(error) => {
-                tracing::warn!(%error, "accept an agent's connection");
+                tracing::warn!(%error, "could not accept an agent's connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -192,7 +192,7 @@ impl AuditWriter {
         let rotated = self.trail.flush(true).and_then(|()| self.trail.rotate(bytes));
         if let Err(error) = &rotated {
             self.cramped_since = Some(Instant::now());
-            tracing::warn!(%error, "begin the next file of the audit log");
+            tracing::warn!(%error, "could not begin the next file of the audit log");
         } else {
             tracing::info!(sequence = self.trail.sequence(), "the audit log goes on in its next file");
             self.shared.counters.removed_young.store(self.trail.removed_young(), Relaxed);

@@ -63,7 +63,7 @@ pub(crate) async fn maintain(
             Err(error) => {
                 writer.counters.failed();
                 if !has_failed {
-                    tracing::warn!(%error, "keep what agents reported: after a restart they are asked for it in full");
+                    tracing::warn!(%error, "could not store observed state: after a restart, agents are asked to report everything");
                 }
                 has_failed = true;
             }

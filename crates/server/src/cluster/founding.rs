@@ -125,7 +125,7 @@ pub(crate) async fn found(
             && agree(&cluster, &servers).await
             && let Err(error) = cluster.replication.found(servers).await
         {
-            tracing::error!(%error, "found the cluster");
+            tracing::error!(%error, "could not found the cluster");
         }
         tokio::select! {
             () = tokio::time::sleep(RETRY_AFTER) => {}

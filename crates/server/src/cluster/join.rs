@@ -35,7 +35,7 @@ pub(crate) async fn join(cluster: Arc<Cluster>, addresses: Vec<String>, mut stop
             let outcome = cluster.ask_to_join(&JoinRequest { member, ..own.clone() }, &addresses).await;
             match outcome {
                 Err(why) if why != last_error => {
-                    tracing::warn!(why, "this server is not taken in yet, it asks again");
+                    tracing::warn!(why, "the cluster has not admitted this server yet; retrying");
                     last_error = why;
                 }
                 _ => {}

@@ -168,7 +168,9 @@ impl Relay {
                     );
                 }
             }
-            Err(error) => tracing::warn!(server = from.server, %error, "not understood"),
+            Err(error) => {
+                tracing::warn!(server = from.server, %error, "could not decode a message from another server")
+            }
         }
     }
 }

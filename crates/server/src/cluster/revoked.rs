@@ -66,7 +66,7 @@ pub(crate) async fn follow(
             match store(&data_dir, &all).await {
                 Ok(()) => stored = all,
                 Err(error) => {
-                    tracing::error!(%error, "write which servers were revoked: it is tried again");
+                    tracing::error!(%error, "could not store which servers were revoked; retrying");
                     write_from = Instant::now() + RETRY_AFTER;
                 }
             }

@@ -185,7 +185,7 @@ impl Cluster {
         let servers = self.servers();
         let voters: Vec<_> = servers.all.iter().filter(|server| server.voter).collect();
         if voters.is_empty() {
-            return "this server belongs to no cluster yet: it waits to be taken in".to_owned();
+            return "this server belongs to no cluster yet: it waits to join one".to_owned();
         }
         let addresses = |servers: &[&ServerStatus]| -> String {
             servers.iter().map(|server| server.server_addr.as_str()).collect::<Vec<_>>().join(", ")

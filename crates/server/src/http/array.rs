@@ -94,7 +94,7 @@ impl ArrayItems {
         self.count += 1;
         // Only a map whose keys are no text can fail, and no wire type has one.
         if let Err(error) = self.text.add(item, self.pretty) {
-            tracing::error!(%error, "encode an item of a list");
+            tracing::error!(%error, "could not encode an item of a list");
             self.text.push(b"null");
         }
     }

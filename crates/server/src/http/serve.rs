@@ -126,7 +126,7 @@ async fn accept(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
     match listener.accept().await {
         Ok(accepted) => Some(accepted),
         Err(error) => {
-            tracing::warn!(%error, "accept an http connection");
+            tracing::warn!(%error, "could not accept an http connection");
             tokio::time::sleep(Duration::from_millis(ACCEPT_RETRY_MS)).await;
             None
         }

@@ -82,7 +82,7 @@ impl StreamWriter {
         // Lines of a stream are much alike: one that grows by doubling copies itself many times.
         let mut line = JsonText::with_capacity(self.line_bytes.load(Ordering::Relaxed));
         if let Err(error) = line.add(value, false) {
-            tracing::error!(%error, "encode a line of a stream");
+            tracing::error!(%error, "could not encode a line of a stream");
             line.push(b"{}");
         }
         line.push(b"\n");

@@ -154,7 +154,7 @@ impl Upkeep {
         self.last_request = Some(Instant::now());
         let keyring = self.keyring.clone();
         if let Ok(Err(error)) = tokio::task::spawn_blocking(move || keyring.read_files()).await {
-            tracing::error!(%error, "read key-encryption keys");
+            tracing::error!(%error, "could not read key-encryption keys");
         }
         for id in self.keyring.missing_keks() {
             if !self.cluster.ask_for_kek(id).await && !self.reported.contains(&id) {

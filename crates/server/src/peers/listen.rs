@@ -47,7 +47,7 @@ pub(crate) async fn listen(
         let (stream, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "accept a server's connection");
+                tracing::warn!(%error, "could not accept a server's connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }

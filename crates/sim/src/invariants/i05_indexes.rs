@@ -38,14 +38,14 @@ impl Indexes {
     }
 
     /// A new run begins, or a snapshot replaces the state; what is published is above all before.
-    pub fn begins_anew(&mut self, server: usize) {
+    pub fn on_restart(&mut self, server: usize) {
         let run = &mut self.runs[server];
         run.logged = None;
     }
 
     /// Whoever follows a server begins with all that it shows, as hashes of what is observed of allocations.
-    pub fn read_anew(&mut self, server: usize, all: &[(AllocId, u128)]) {
-        self.begins_anew(server);
+    pub fn on_full_read(&mut self, server: usize, all: &[(AllocId, u128)]) {
+        self.on_restart(server);
         self.runs[server].told = all.iter().copied().collect();
     }
 

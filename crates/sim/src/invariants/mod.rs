@@ -138,7 +138,7 @@ impl Invariants {
     }
 
     pub fn on_open(&mut self, server: usize) -> CheckResult {
-        self.indexes.begins_anew(server);
+        self.indexes.on_restart(server);
         self.history.on_open(server)
     }
 
@@ -151,7 +151,7 @@ impl Invariants {
         anew: Option<&[(AllocId, u128)]>,
     ) -> CheckResult {
         if let Some(all) = anew {
-            self.indexes.read_anew(server, all);
+            self.indexes.on_full_read(server, all);
         }
         self.indexes.on_published(server, index, logged, seen, &self.history)
     }
@@ -239,7 +239,7 @@ impl Invariants {
     }
 
     /// Faults have ended a while ago: what whoever follows a server was told is what it shows.
-    pub fn told_at_rest(&self, server: usize, shown: &[(AllocId, u128)]) -> CheckResult {
+    pub fn followers_agree_at_rest(&self, server: usize, shown: &[(AllocId, u128)]) -> CheckResult {
         self.indexes.at_rest(server, shown)
     }
 

@@ -419,7 +419,7 @@ impl Simulation {
             let view = server.view();
             r04_confirmed::at_rest(number, &view)?;
             self.observed_at_rest(number, &view)?;
-            self.truth.facts().invariants.told_at_rest(number, &view.observations())?;
+            self.truth.facts().invariants.followers_agree_at_rest(number, &view.observations())?;
         }
         Ok(())
     }

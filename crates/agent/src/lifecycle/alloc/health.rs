@@ -39,7 +39,7 @@ impl Alloc {
     }
 
     /// What it has shown was shown of an older version.
-    pub(super) fn judge_anew(&mut self) {
+    pub(super) fn reset_health(&mut self) {
         self.watch = None;
         self.status.health = AllocHealth::Unknown as i32;
         self.status.health_message.clear();

@@ -35,7 +35,7 @@ impl BatchDelay {
     }
 
     /// The wait that the server requests; 0 for none.
-    pub(super) fn on_asked(&mut self, delay_ms: u64) {
+    pub(super) fn on_delay_requested(&mut self, delay_ms: u64) {
         if self.batching.adaptive && delay_ms > 0 {
             let most_ns = self.least_ns.saturating_mul(LONGER_MAX);
             self.wait_ns = delay_ms.saturating_mul(1_000_000).clamp(self.least_ns, most_ns);

@@ -195,7 +195,7 @@ impl AgentSession {
             }
             Down::Ack(ack) => {
                 self.link.on_ack(ack.seq, now_ns);
-                self.waiting.on_asked(ack.delay_ms);
+                self.waiting.on_delay_requested(ack.delay_ms);
             }
             Down::HeartbeatEvery(every) => self.link.on_heartbeat_every(every.heartbeat_ms),
             Down::Desired(desired) => {

@@ -17,7 +17,7 @@ const DIRS_MAX: usize = 100;
 /// Ends the tasks of those whose directories would have gone with them, and removes these.
 pub(super) async fn end(settings: &Settings) -> Result<(), Failure> {
     for dir in abandoned(&std::env::temp_dir()) {
-        tracing::warn!(dir = %dir.display(), "ending what a berth dev left that was killed");
+        tracing::warn!(dir = %dir.display(), "ending tasks left by a berth dev that was killed");
         // Nobody is to be informed of it: the servers that it knew are gone.
         let _ = fs::remove_file(dir.join("agent/servers"));
         // An agent that is asked to stop before it has begun takes the tasks up and ends them, as it always does.

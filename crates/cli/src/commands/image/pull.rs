@@ -54,7 +54,7 @@ impl ImagePullArgs {
             if reported_at.elapsed() >= REPORT_EVERY {
                 reported_at = Instant::now();
                 eprint_line(&match pulled.total_bytes {
-                    0 => format!("node {}: its registry is asked", node.name),
+                    0 => format!("node {}: contacting its registry", node.name),
                     all => format!("node {}: {} of {}", node.name, bytes(pulled.done_bytes), bytes(all)),
                 });
             }

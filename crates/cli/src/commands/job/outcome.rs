@@ -145,7 +145,7 @@ fn judge_deployment(job: &str, deployment: &Deployment, awaits_promotion: bool) 
             Ok(())
         }
         "paused" => {
-            output::eprint_line(&format!("deployment {id} is held; next: berth deployment resume {id}"));
+            output::eprint_line(&format!("deployment {id} is paused; next: berth deployment resume {id}"));
             Ok(())
         }
         status => {

@@ -39,7 +39,7 @@ impl JobScaleArgs {
         let scaled = remote.scale(&id, group, count, &self.message).await?;
         let accepted = AcceptedChange {
             job: &id,
-            action: &format!("scaled: {} wants {count}", clean(group)),
+            action: &format!("scaled: group {} has count {count}", clean(group)),
             eval: &scaled.eval_id,
             index: scaled.job_modify_index,
             since,

@@ -29,8 +29,9 @@ impl LabAuditArgs {
         output::print(&format!("{found}\n"))?;
         match found.findings.len() {
             0 => Ok(()),
-            count => {
-                Err(Failure::new(Exit::Failed, format!("{count} things are not as they may be, see above")))
+            found => {
+                let violations = output::count(found, "violation");
+                Err(Failure::new(Exit::Failed, format!("{violations} found, see above")))
             }
         }
     }

@@ -28,7 +28,7 @@ impl NodeEligibilityArgs {
         remote.set_eligibility(&id, self.enable).await?;
         let (state, next) = if self.enable { ("eligible", "-disable") } else { ("ineligible", "-enable") };
         output::eprint_line(&format!("node {} is {state} for new work", short_id(&id)));
-        output::eprint_line(&format!("next: berth node eligibility {next} {} takes it back", short_id(&id)));
+        output::eprint_line(&format!("next: berth node eligibility {next} {} undoes this", short_id(&id)));
         Ok(())
     }
 }

@@ -17,10 +17,10 @@ pub struct NodeRevokeArgs {
 impl NodeRevokeArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_node(&self.id).await?;
-        self.confirm.always("cast out node", &id, &self.id)?;
+        self.confirm.always("revoke node", &id, &self.id)?;
         remote.revoke_node(&id).await?;
         output::eprint_line(&format!(
-            "node {id} is cast out, and its tasks run on until they are replaced; `berth node token -node {id}` lets it back in"
+            "node {id} is revoked; its tasks keep running until they are replaced. To let it join again: berth node token -node {id}"
         ));
         Ok(())
     }

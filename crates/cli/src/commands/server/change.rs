@@ -24,7 +24,7 @@ impl ServerJoinArgs {
         if joined.num_joined == 0 {
             return Err(Failure::new(Exit::Failed, format!("join: {}", joined.error)));
         }
-        output::eprint_line("the server is of that cluster; it votes once it has caught up");
+        output::eprint_line("the server has joined the cluster; it votes once it has caught up");
         Ok(())
     }
 }
@@ -41,7 +41,7 @@ pub struct ServerRemoveArgs {
 
 impl ServerRemoveArgs {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        self.confirm.always("take out server", &self.server, &self.server)?;
+        self.confirm.always("remove server", &self.server, &self.server)?;
         remote.remove_server(&self.server).await?;
         output::eprint_line(&format!("server {} is removed", self.server));
         Ok(())
@@ -59,7 +59,7 @@ impl ServerLeaveArgs {
     /// Takes the server out that is asked.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let own = remote.answering_server().await?;
-        self.confirm.always("take out server", &own, &own)?;
+        self.confirm.always("remove server", &own, &own)?;
         remote.remove_server(&own).await?;
         output::eprint_line(&format!("server {own} is removed: it may be stopped"));
         Ok(())

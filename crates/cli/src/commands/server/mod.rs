@@ -47,9 +47,9 @@ enum ServerSubcommand {
     Revoke(revoke::ServerRevokeArgs),
     /// Remove the server that is asked from the cluster
     Leave(change::ServerLeaveArgs),
-    /// Let a server vote that only follows
+    /// Make a learner a voter
     Promote(change::ServerPromoteArgs),
-    /// Let another server lead
+    /// Transfer leadership to another server
     Transfer(change::ServerTransferArgs),
     /// Make a stopped server the only one, when most are lost for good
     Recover(recover::ServerRecoverArgs),

@@ -39,7 +39,7 @@ pub fn run(settings: &Settings, until_stdin_closes: bool) -> Result<(), Failure>
 fn reload(server: &Server) {
     match server.reload() {
         Ok(()) => tracing::info!("certificates were read again"),
-        Err(error) => tracing::error!(%error, "the certificates that were read before are used on"),
+        Err(error) => tracing::error!(%error, "still using the current certificates"),
     }
 }
 

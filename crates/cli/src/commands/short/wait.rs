@@ -21,7 +21,8 @@ pub async fn until_it_ends(remote: &Remote, job: &str, registered: &JobRegistere
     let progress = settle(remote, &change, Progress::starting(&registered.eval_id)).await?;
     if let Some(failures) = progress.unplaced() {
         let text = format!("error: {}", funnels(failures));
-        return Err(Failure::report(Exit::Unplaced, &text).help(format!("berth job stop {job} gives up")));
+        return Err(Failure::report(Exit::Unplaced, &text)
+            .help(format!("to stop waiting for resources: berth job stop {job}")));
     }
     let alloc = progress.allocs().keys().next().ok_or_else(|| {
         Failure::new(Exit::Failed, "nothing was placed").help(format!("berth job status {job}"))

@@ -95,7 +95,7 @@ fn nowhere(store: &Store, job: &Job) -> impl Iterator<Item = String> {
         let funnel = berth_scheduler::explain::nowhere(store, job, group)?;
         let most = funnel.filtered.iter().max_by_key(|(_, nodes)| **nodes);
         let why = match most {
-            Some((reason, nodes)) => format!("{nodes} turned away: {reason}"),
+            Some((reason, nodes)) => format!("{nodes} excluded by filters: {reason}"),
             None => "none in the job's node pool and datacenters".to_owned(),
         };
         let open = funnel.considered;
@@ -146,7 +146,7 @@ mod tests {
         };
         expect_test::expect![[""]].assert_eq(&planned("raw_exec", &["*"]));
         expect_test::expect![[
-            r#"group g: no node can run it now; 2 ready and eligible, 2 turned away: missing driver "none""#
+            r#"group g: no node can run it now; 2 ready and eligible, 2 excluded by filters: missing driver "none""#
         ]]
         .assert_eq(&planned("none", &["*"]));
         expect_test::expect![[

@@ -113,7 +113,7 @@ async fn what_cannot_be_is_refused_with_its_reason() {
         409 namespace "top" cannot be deleted: namespace below is below it: move or delete that first
         409 namespace "default" cannot be deleted: it is always there
         404 namespace not found
-        409 quota "small" cannot be deleted: namespace "top" keeps to it
+        409 quota "small" cannot be deleted: namespace "top" refers to it
         404 quota not found
         404 quota not found
         400 quota "q": it has 2 limits: there is one region, give one

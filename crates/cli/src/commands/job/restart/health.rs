@@ -200,7 +200,7 @@ impl RestartedAlloc {
         }
         if self.is_late(rules) {
             let span = berth_duration::exact(rules.deadline(&self.group));
-            return RestartHealth::Unhealthy(format!("it was not well within {span}"));
+            return RestartHealth::Unhealthy(format!("it was not healthy within {span}"));
         }
         if !self.runs_again(alloc) || !checks_pass().await {
             self.healthy_since = None;

@@ -117,7 +117,7 @@ impl FromStr for BatchWait {
 #[derive(Default)]
 struct RestartProgress {
     /// Allocations that are healthy again, or no longer part of the job.
-    well: usize,
+    healthy: usize,
     /// Allocations that did not become healthy.
     failed: usize,
     /// All whose restart has begun, these two among them.
@@ -156,7 +156,11 @@ impl JobRestartArgs {
                     .help(format!("berth job status {}", clean(&id))))
             }
             Ok(()) => {
-                eprint_line(&format!("{} of job {} restarted", count(done.well, "allocation"), clean(&id)));
+                eprint_line(&format!(
+                    "{} of job {} restarted",
+                    count(done.healthy, "allocation"),
+                    clean(&id)
+                ));
                 Ok(())
             }
             Err(failure) => {
@@ -216,7 +220,7 @@ impl JobRestartArgs {
             let batch = RestartBatch { remote, rules, tasks: &self.task, all_tasks: self.all_tasks };
             let failures =
                 if self.reschedule { batch.reschedule(allocs).await? } else { batch.restart(allocs).await? };
-            done.well += allocs.len() - failures.len();
+            done.healthy += allocs.len() - failures.len();
             done.failed += failures.len();
             failures.iter().for_each(|failure| eprint_line(failure));
             let is_last = number + 1 == batches;
@@ -246,23 +250,23 @@ impl JobRestartArgs {
 impl RestartProgress {
     /// How far the restarts have come, for a message.
     fn summary(&self) -> String {
-        let Self { well, failed, begun, all } = self;
+        let Self { healthy, failed, begun, all } = self;
         let failures =
-            if *failed == 0 { String::new() } else { format!("; {failed} did not become well again") };
-        let under_way = match begun - well - failed {
+            if *failed == 0 { String::new() } else { format!("; {failed} did not become healthy again") };
+        let under_way = match begun - healthy - failed {
             0 => String::new(),
             under_way => format!("; {under_way} more are restarting, which go on by themselves"),
         };
         let rest = all - begun;
         format!(
             "{} of {all} restarted{failures}{under_way}; {rest} left as they were",
-            count(*well, "allocation")
+            count(*healthy, "allocation")
         )
     }
 }
 
 fn unhealthy_count(failed: usize) -> String {
-    format!("{} did not become well again", count(failed, "allocation"))
+    format!("{} did not become healthy again", count(failed, "allocation"))
 }
 
 /// Asks on the terminal.
@@ -295,14 +299,14 @@ mod tests {
 
     #[test]
     fn an_interrupt_reports_what_is_left() {
-        let summary = |well, failed, begun, all| RestartProgress { well, failed, begun, all }.summary();
+        let summary = |healthy, failed, begun, all| RestartProgress { healthy, failed, begun, all }.summary();
         assert_eq!(
             summary(2, 0, 4, 9),
             "2 allocations of 9 restarted; 2 more are restarting, which go on by themselves; 5 left as they were"
         );
         assert_eq!(
             summary(2, 1, 3, 9),
-            "2 allocations of 9 restarted; 1 did not become well again; 6 left as they were"
+            "2 allocations of 9 restarted; 1 did not become healthy again; 6 left as they were"
         );
         assert_eq!(summary(1, 0, 1, 1), "1 allocation of 1 restarted; 0 left as they were");
     }

@@ -69,8 +69,8 @@ impl NodeDrainArgs {
         remote.drain_node(&id, &self.request(&id)).await?;
         let short = short_id(&id);
         if self.disable {
-            let state = if self.keep_ineligible { "stays closed" } else { "is open" };
-            output::eprint_line(&format!("node {short} is drained no more, and {state} to new work"));
+            let state = if self.keep_ineligible { "stays ineligible" } else { "is eligible" };
+            output::eprint_line(&format!("the drain of node {short} is cancelled; it {state} for new work"));
             return Ok(());
         }
         output::eprint_line(&format!("node {short} is drained: {}", self.until()));

@@ -46,7 +46,9 @@ fn drain_result(node: &Node) -> Result<(), Failure> {
     match node.last_drain.as_ref().map(|last| last.status.as_str()) {
         Some("complete") => {
             output::eprint_line(&format!("node {id} is empty"));
-            output::eprint_line(&format!("next: berth node eligibility -enable {id} opens it again"));
+            output::eprint_line(&format!(
+                "next: berth node eligibility -enable {id} makes it eligible again"
+            ));
             Ok(())
         }
         Some(_) => Err(Failure::new(Exit::Failed, format!("the drain of node {id} was cancelled"))),
@@ -93,7 +95,7 @@ impl DrainProgress {
     fn drain_again(&mut self, node: &Node) -> Option<String> {
         let drain = node.drain_strategy.as_ref().filter(|drain| self.drain.as_ref() != Some(drain))?;
         let before = self.drain.replace(drain.clone());
-        before.map(|_| format!("node {} is drained again: {}", short_id(&node.id), until(drain)))
+        before.map(|_| format!("the drain of node {} was changed: {}", short_id(&node.id), until(drain)))
     }
 
     /// The lines for what has changed since the last poll.
@@ -178,8 +180,8 @@ fn waiting(node: &Node, allocs: &[AllocationStub]) -> Vec<String> {
             }
             "batch" => ["waits for its end", "wait for their end"],
             _ => [
-                "waits until enough of its group is well elsewhere",
-                "wait until enough of their group is well elsewhere",
+                "waits until enough of its group is healthy elsewhere",
+                "wait until enough of their group is healthy elsewhere",
             ],
         })
         .or_default() += 1;
@@ -225,9 +227,9 @@ mod tests {
             [
                 "",
                 "",
-                "node 00000000 is drained again: what is left at 1970-01-01T00:01:00Z is stopped",
-                "node 00000000 is drained again: everything is stopped at once",
-                "node 00000000 is drained again: for as long as it takes",
+                "the drain of node 00000000 was changed: what is left at 1970-01-01T00:01:00Z is stopped",
+                "the drain of node 00000000 was changed: everything is stopped at once",
+                "the drain of node 00000000 was changed: for as long as it takes",
             ]
         );
     }
@@ -245,7 +247,7 @@ mod tests {
             waiting(&drained(1, 0, 0), &allocs),
             [
                 "2 allocations wait for their end",
-                "1 allocation waits until enough of its group is well elsewhere",
+                "1 allocation waits until enough of its group is healthy elsewhere",
                 "1 allocation waits until everything else has left",
             ]
         );

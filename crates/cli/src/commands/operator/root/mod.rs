@@ -92,7 +92,7 @@ impl KeyringRewrapArgs {
         let done = remote.rewrap_root_keys().await?;
         for replaced in &done.replaced {
             output::eprint_line(&format!(
-                "key-encryption key {replaced} opens nothing any more, and is being taken away"
+                "key-encryption key {replaced} is no longer used and is being deleted"
             ));
         }
         output::eprint_line(&format!(
@@ -129,9 +129,9 @@ impl KeyringRemoveArgs {
                 return Err(Failure::new(Exit::Usage, format!("several root keys begin with {}", self.id)));
             }
         };
-        self.confirm.always("take away root key", id, &self.id)?;
+        self.confirm.always("delete root key", id, &self.id)?;
         remote.remove_root_key(id).await?;
-        output::eprint_line(&format!("root key {id} is taken away"));
+        output::eprint_line(&format!("root key {id} is deleted"));
         Ok(())
     }
 }

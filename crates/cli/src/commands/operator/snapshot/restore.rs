@@ -45,21 +45,22 @@ impl SnapshotRestoreArgs {
     }
 }
 
-/// Says which tokens are good again that the cluster did not have, and how many were kept from that.
+/// Says which tokens were restored that the cluster did not have, and how many stay revoked.
 fn note_tokens(restored: &SnapshotRestored) {
     let SnapshotRestored { tokens_returned, tokens_returned_count, tokens_still_revoked } = restored;
     if let Some(count) = Some(*tokens_returned_count).filter(|count| *count > 0) {
         let shown: Vec<&str> = tokens_returned.iter().take(RETURNING_SHOWN_MAX).map(String::as_str).collect();
         let rest = if count > shown.len() as u64 { ", ..." } else { "" };
         output::eprint_line(&format!(
-            "note: {} in it that the cluster did not have is good again: delete those that were revoked: {}{rest}",
+            "note: restored {} that the cluster did not have: delete those that were revoked: {}{rest}",
             output::count(usize::try_from(count).unwrap_or(usize::MAX), "token"),
             shown.join(", ")
         ));
     }
     if *tokens_still_revoked > 0 {
+        let (stay, them) = if *tokens_still_revoked == 1 { ("stays", "it") } else { ("stay", "them") };
         output::eprint_line(&format!(
-            "note: {} in it that was revoked since stays revoked: --revive-tokens has them be good again",
+            "note: {} in the snapshot {stay} revoked: --revive-tokens restores {them}",
             output::count(usize::try_from(*tokens_still_revoked).unwrap_or(usize::MAX), "token"),
         ));
     }
