@@ -178,13 +178,19 @@ fn a_failed_canary_stays_as_long_as_its_deployment_goes_on() {
     world.plan(eval, vec![place(1, 1, &[], &[])], vec![]).unwrap();
     let group = DeploymentGroup { desired_canaries: 1, ..DeploymentGroup::default() };
     let canary = Placement { canary: true, ..place(2, 1, &[], &[]) };
-    world.deploy(counted("web", 11, 3), group, vec![canary]);
+    let first = world.deploy(counted("web", 11, 3), group.clone(), vec![canary]);
     world.end(2, ClientStatus::Failed);
     world.collect_allocs(&[2]);
     assert!(world.store.alloc(AllocId(2)).is_some(), "its deployment goes on with it");
-    world.register(counted("web", 11, 4));
+    world.deploy(counted("web", 11, 4), group, vec![]);
+    let decided_on = Some(world.store.index());
+    let forget = Collect { deployments: vec![first], decided_on, ..Collect::default() };
+    world.collect(forget.clone());
+    assert!(world.store.deployments().get(first).is_some(), "it says that its canary was never promoted");
     world.collect_allocs(&[2]);
     assert!(world.store.alloc(AllocId(2)).is_none());
+    world.collect(forget);
+    assert!(world.store.deployments().get(first).is_none());
 }
 
 /// As it was registered, nobody has planned for the newest version yet: there is no deployment that would say that it waits for a

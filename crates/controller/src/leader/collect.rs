@@ -179,10 +179,12 @@ impl Collector {
         let (later, allocs): (Vec<AllocId>, Vec<AllocId>) = ended.partition(is_needed);
         self.allocs.extend(now, later);
         let over_long = self.deployments.over(DEPLOYMENT_KEPT, now, COLLECTED_MAX).into_iter();
-        // One whose allocations are still to be judged waits again.
-        let is_carried =
-            |id: &DeploymentId| store.deployments().get(*id).is_some_and(|over| store.is_carried(over));
-        let (later, deployments): (Vec<DeploymentId>, Vec<DeploymentId>) = over_long.partition(is_carried);
+        // One whose allocations are still to be judged, or never will be, waits again.
+        let is_needed = |id: &DeploymentId| {
+            let over = store.deployments().get(*id);
+            over.is_some_and(|over| store.is_carried(over) || store.has_unpromoted(over))
+        };
+        let (later, deployments): (Vec<DeploymentId>, Vec<DeploymentId>) = over_long.partition(is_needed);
         self.deployments.extend(now, later);
         let collect = Collect { jobs, allocs, evals, nodes, decided_on: Some(store.index()), deployments };
         (!collect.is_empty()).then_some(collect)

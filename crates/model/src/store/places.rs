@@ -3,7 +3,7 @@
 use super::{AllocRow, JobRow, Store};
 use crate::{
     alloc::{ClientStatus, DesiredStatus, StopReason},
-    deployment::{DeploymentGroup, DeploymentStatus},
+    deployment::{Deployment, DeploymentGroup, DeploymentStatus},
     job::{JobType, VersionChange},
 };
 
@@ -79,6 +79,13 @@ impl Store {
                 update.is_some_and(|update| update.canary > 0)
             }
         }
+    }
+
+    /// Whether canaries of a deployment are there that were never promoted: nothing else says of them that they have no place.
+    pub fn has_unpromoted(&self, over: &Deployment) -> bool {
+        let unpromoted = over.groups.iter().filter(|group| group.is_canarying());
+        over.status != DeploymentStatus::Successful
+            && unpromoted.flat_map(|group| &group.canaries).any(|canary| self.alloc(*canary).is_some())
     }
 
     /// Whether this version is the newest, and its deployment is not over.

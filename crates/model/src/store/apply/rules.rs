@@ -48,9 +48,10 @@ impl Rules {
     }
 
     /// Whether a deployment may be garbage-collected that is over. Older entries could forget one whose allocations had yet to be found
-    /// healthy for the next, which then waited for them without end.
+    /// healthy for the next, which then waited for them without end; those before version 8 one whose canaries were there, which
+    /// were taken for promoted then.
     pub fn may_collect_deployment(self, store: &Store, over: &Deployment) -> bool {
-        self.version < 4 || !store.is_carried(over)
+        (self.version < 4 || !store.is_carried(over)) && (self.version < 8 || !store.has_unpromoted(over))
     }
 
     /// Whether a node that is drained stays closed to work until that is over.
