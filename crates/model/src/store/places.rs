@@ -58,14 +58,13 @@ impl Store {
         if extra.is_some_and(|extra| extra.canary) && self.awaits_promotion(job, row.job_version, name) {
             return has_failed && self.is_under_way(job, row.job_version);
         }
-        let wanted = job.job().group(name).map_or(0, |(_, newest)| newest.count);
-        if self.awaits_promotion(job, job.current().version, name) {
-            return wanted > 0;
+        if job.job().group(name).is_none_or(|(_, newest)| newest.count == 0) {
+            return false;
         }
-        // Those with the first names have the places that are left: the others are too many. The versions are compared last,
-        // as a thousand may have failed.
+        // Some may be more than the count asks for: which of them have its places is known to a plan alone. The versions are compared
+        // last, as a thousand may have failed.
         let is_of_newest = || job.change_of(row.job_version, row.group) != VersionChange::Replacement;
-        has_failed && row.name_index < wanted && is_of_newest()
+        self.awaits_promotion(job, job.current().version, name) || has_failed && is_of_newest()
     }
 
     /// Whether canaries of a group of this version have still to be promoted. Its first plan makes the deployment of the newest one.
