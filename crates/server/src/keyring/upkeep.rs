@@ -130,7 +130,7 @@ impl Upkeep {
             let outcome = discarded.unwrap_or_else(|_| Err(io::Error::other(PANICKED)));
             match outcome {
                 Ok(()) => {
-                    tracing::info!(kek = %id, "a key-encryption key that was replaced is taken away")
+                    tracing::info!(kek = %id, "deleted a key-encryption key that was replaced")
                 }
                 Err(error) => {
                     let path = self.keyring.path(id);

@@ -26,7 +26,7 @@ pub enum KeyringCommand {
     List(KeyringListArgs),
     /// Make a new root key the active one; older ones still decrypt what they have encrypted
     Rotate(KeyringRotateArgs),
-    /// Replace the key-encryption key on all servers: the old one opens nothing any more
+    /// Replace the key-encryption key on all servers, and delete the old one
     Rewrap(KeyringRewrapArgs),
     /// Delete a root key that nothing is encrypted with
     Remove(KeyringRemoveArgs),
