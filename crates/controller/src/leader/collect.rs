@@ -179,12 +179,11 @@ impl Collector {
         let (later, allocs): (Vec<AllocId>, Vec<AllocId>) = ended.partition(is_needed);
         self.allocs.extend(now, later);
         let over_long = self.deployments.over(DEPLOYMENT_KEPT, now, COLLECTED_MAX).into_iter();
-        // One whose allocations are still to be judged, or never will be, waits again.
-        let is_needed = |id: &DeploymentId| {
-            let over = store.deployments().get(*id);
-            over.is_some_and(|over| store.is_carried(over) || store.has_unpromoted(over))
+        // One that is still asked about its allocations waits again.
+        let may_go = |id: &DeploymentId| {
+            store.deployments().get(*id).is_none_or(|over| store.may_collect_deployment(over))
         };
-        let (later, deployments): (Vec<DeploymentId>, Vec<DeploymentId>) = over_long.partition(is_needed);
+        let (deployments, later): (Vec<DeploymentId>, Vec<DeploymentId>) = over_long.partition(may_go);
         self.deployments.extend(now, later);
         let collect = Collect { jobs, allocs, evals, nodes, decided_on: Some(store.index()), deployments };
         (!collect.is_empty()).then_some(collect)

@@ -156,7 +156,7 @@ pub enum Refusal {
     #[error("quota {0:?}: {1}")]
     #[n(17)]
     BadQuota(#[n(0)] String, #[n(1)] String),
-    /// A quota cannot be taken away: a namespace refers to it.
+    /// A quota cannot be deleted: a namespace refers to it.
     #[error("quota {0:?} cannot be deleted: namespace {1:?} refers to it")]
     #[n(18)]
     QuotaInUse(#[n(0)] String, #[n(1)] String),

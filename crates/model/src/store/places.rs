@@ -80,8 +80,14 @@ impl Store {
         }
     }
 
-    /// Whether canaries of a deployment are there that were never promoted: nothing else says of them that they have no place.
-    pub fn has_unpromoted(&self, over: &Deployment) -> bool {
+    /// Whether a deployment that is over may be garbage-collected before its job: nobody asks it any more whether what it has placed
+    /// is healthy, or promoted.
+    pub fn may_collect_deployment(&self, over: &Deployment) -> bool {
+        !self.is_carried(over) && !self.has_unpromoted_canaries(over)
+    }
+
+    /// Whether canaries of a deployment are there that were never promoted: without it they would be taken for promoted ones.
+    fn has_unpromoted_canaries(&self, over: &Deployment) -> bool {
         let unpromoted = over.groups.iter().filter(|group| group.is_canarying());
         over.status != DeploymentStatus::Successful
             && unpromoted.flat_map(|group| &group.canaries).any(|canary| self.alloc(*canary).is_some())

@@ -51,7 +51,11 @@ impl Rules {
     /// healthy for the next, which then waited for them without end; those before version 8 one whose canaries were there, which
     /// were taken for promoted then.
     pub fn may_collect_deployment(self, store: &Store, over: &Deployment) -> bool {
-        (self.version < 4 || !store.is_carried(over)) && (self.version < 8 || !store.has_unpromoted(over))
+        match self.version {
+            ..4 => true,
+            4..8 => !store.is_carried(over),
+            _ => store.may_collect_deployment(over),
+        }
     }
 
     /// Whether a node that is drained stays closed to work until that is over.

@@ -70,7 +70,9 @@ impl NodeDrainArgs {
         let short = short_id(&id);
         if self.disable {
             let state = if self.keep_ineligible { "stays ineligible" } else { "is eligible" };
-            output::eprint_line(&format!("the drain of node {short} is cancelled; it {state} for new work"));
+            output::eprint_line(&format!(
+                "the drain of node {short} is cancelled; the node {state} for new work"
+            ));
             return Ok(());
         }
         output::eprint_line(&format!("node {short} is drained: {}", self.until()));
