@@ -2,6 +2,9 @@
 
 #[allow(dead_code)]
 mod common;
+#[path = "common/exec.rs"]
+#[allow(dead_code)]
+mod exec;
 #[path = "common/server.rs"]
 #[allow(dead_code)]
 mod server;
@@ -10,10 +13,12 @@ mod server;
 mod world;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use berth_api::agent::ClientStatus;
-use common::alloc_id;
+use common::{alloc_id, eventually};
+use exec::Exec;
 use serde_json::json;
 use world::World;
 
@@ -99,4 +104,44 @@ fn crun_mounts_what_the_operator_allows() {
 #[test]
 fn runc_mounts_what_the_operator_allows() {
     mounts_are_what_the_operator_allows("/usr/sbin/runc");
+}
+
+/// The processes that have something mounted at `dir`, by their mount namespaces.
+fn processes_with_mount(dir: &Path) -> Vec<PathBuf> {
+    let dir = dir.to_str().expect("text");
+    let processes = fs::read_dir("/proc").expect("readable").flatten().map(|entry| entry.path());
+    let has_it = |process: &Path| {
+        fs::read_to_string(process.join("mountinfo")).is_ok_and(|mounts| mounts.contains(dir))
+    };
+    processes.filter(|process| has_it(process)).collect()
+}
+
+fn a_container_keeps_no_disk_of_the_host_in_use(runtime: &str) {
+    let Some(mut world) = World::new(runtime) else { return };
+    let (root, number) = (world.root(), world.first);
+    let disk = tempfile::tempdir().expect("a directory");
+    let mount = Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(disk.path()).status();
+    assert!(mount.expect("mount runs").success());
+    assert!(!processes_with_mount(disk.path()).is_empty());
+    world.shell(number, &root, "exec busybox sleep 1000");
+    world.server.wait_for_status(number, ClientStatus::Running);
+    let mut session =
+        Exec::start(&mut world.server, 1, number, &["sh", "-c", "echo up; exec busybox sleep 1000"], false);
+    session.until(&mut world.server, |session| session.shown().contains("up"));
+    assert!(Command::new("umount").arg(disk.path()).status().expect("umount runs").success());
+    // Containers that other tests start meanwhile have it for a moment.
+    eventually("no process has it mounted", || processes_with_mount(disk.path()).is_empty().then_some(()));
+    session.cancel(&mut world.server);
+    world.server.desire(vec![], &[number], &[], &[]);
+    world.server.wait_for(number, |status| status.status().is_terminal());
+}
+
+#[test]
+fn a_container_of_crun_keeps_no_disk_of_the_host_in_use() {
+    a_container_keeps_no_disk_of_the_host_in_use("/usr/bin/crun");
+}
+
+#[test]
+fn a_container_of_runc_keeps_no_disk_of_the_host_in_use() {
+    a_container_keeps_no_disk_of_the_host_in_use("/usr/sbin/runc");
 }

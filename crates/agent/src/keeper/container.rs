@@ -14,11 +14,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
+use super::mounts::{self, HostMounts};
 use super::output::TaskEnds;
 use super::plan::{ContainerRef, ContainerRun};
+use super::rootfs;
 use super::stage::{self, Stage};
 use super::watch::readable;
-use super::{mounts, rootfs};
 use crate::cgroups::{self, end_all};
 use crate::dirs;
 use crate::failure::{Failure, FailureContext};
@@ -66,33 +67,29 @@ pub(super) struct Container {
     dir: PathBuf,
     /// Where the runtime says what it has to complain about.
     log: PathBuf,
-    /// Whether this process began it.
-    has_begun: bool,
 }
 
 impl Container {
     /// A container that runs, and its main process.
     pub(super) fn run(run: &ContainerRun, ends: TaskEnds) -> Result<(Self, Pid), Failure> {
-        let mut container = Self::known(&run.into());
-        if let Err(failure) = container.prepare(run, &ends) {
-            // The runtime does not know of it yet.
-            container.remove_bundle();
-            return Err(failure);
-        }
-        match container.begin(ends) {
-            Ok(pid) => Ok((container, pid)),
-            Err(failure) => {
-                container.delete();
-                Err(failure)
+        let container = Self::known(&run.into());
+        let pid = container.in_own_mounts(run.binds.iter().any(|source| source.follows_host), || {
+            let prepared = container.prepare(run, &ends);
+            let begun = prepared.and_then(|()| container.begin(ends).inspect_err(|_| container.end()));
+            if begun.is_err() {
+                mounts::detach(&stage::root());
+                container.remove_bundle();
             }
-        }
+            begun
+        })?;
+        Ok((container, pid))
     }
 
     /// One that was created by another process.
     pub(super) fn known(of: &ContainerRef) -> Self {
         let dir = std::env::current_dir().unwrap_or_default();
         let (runtime, id, log) = (of.runtime.clone(), of.id.clone(), dir.join("runtime.log"));
-        Self { runtime, id, dir, log, has_begun: false }
+        Self { runtime, id, dir, log }
     }
 
     /// The same, for somebody who calls the runtime while its keeper may, too.
@@ -121,7 +118,6 @@ impl Container {
         for dir in ["upper", "work"] {
             make_open_dir(&bundle.join(dir)).doing(|| format!("make {}", bundle.join(dir).display()))?;
         }
-        self.enter_namespace(run.binds.iter().any(|source| source.follows_host))?;
         let stage = Stage::make(run.first_id)?;
         let config = if run.image_roots.is_empty() {
             let own = bundle.join(OWN_FILES);
@@ -143,12 +139,24 @@ impl Container {
         fs::write(described.join(CONFIG_FILE), config.text).doing(doing)
     }
 
-    fn enter_namespace(&self, follows_host: bool) -> Result<(), Failure> {
-        mounts::make_own(follows_host)?;
-        if self.runtime.ends_with("/crun") { mounts::hide_unified_cgroup() } else { Ok(()) }
+    /// Does something in a mount namespace of this process's own, which ends with it.
+    fn in_own_mounts<T>(
+        &self,
+        follows_host: bool,
+        step: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let host = HostMounts::leave(follows_host)?;
+        let hidden =
+            if mounts::is_refused_by(&self.runtime) { mounts::hide_unified_cgroup() } else { Ok(()) };
+        let done = hidden.and_then(|()| step());
+        if let Err(failure) = host.enter() {
+            // What the step did stands.
+            eprintln!("{failure}");
+        }
+        done
     }
 
-    fn begin(&mut self, ends: TaskEnds) -> Result<Pid, Failure> {
+    fn begin(&self, ends: TaskEnds) -> Result<Pid, Failure> {
         let (bundle, pid_file) = (self.described(), self.pid_file(Path::new("pid")));
         let mut command = self.command("run");
         command.arg("--detach").arg("--bundle").arg(bundle).arg("--pid-file").arg(&pid_file).arg(&self.id);
@@ -156,9 +164,7 @@ impl Container {
         command.stdin(stage::open_null()?).stdout(stdout).stderr(stderr);
         self.call(&mut command, "run")?;
         drop(command);
-        let pid = read_pid(&pid_file)?;
-        self.has_begun = true;
-        Ok(pid)
+        read_pid(&pid_file)
     }
 
     /// Runs another process within it, which `process_file` describes; its standard input, output and error are those of
@@ -169,7 +175,6 @@ impl Container {
         pid_file: &Path,
         console_socket: &str,
     ) -> Result<Pid, Failure> {
-        self.enter_namespace(false)?;
         let (process_file, pid_file) = (self.dir.join(process_file), self.pid_file(pid_file));
         let mut command = self.command("exec");
         command.arg("--detach").arg("--process").arg(process_file).arg("--pid-file").arg(&pid_file);
@@ -179,7 +184,7 @@ impl Container {
             // Relative to the working directory: a socket's path must be short.
             command.arg("--console-socket").arg(console_socket);
         }
-        self.call(command.arg(&self.id), "run a command in")?;
+        self.call_for_known(command.arg(&self.id), "run a command in")?;
         read_pid(&pid_file)
     }
 
@@ -220,18 +225,19 @@ impl Container {
 
     /// Ends it and removes all that it had on the host but its logs.
     pub(super) fn delete(&self) {
-        if !self.has_begun {
-            let _ = self.enter_namespace(false);
-        }
-        if let Err(failure) = self.call(self.command("delete").arg("--force").arg(&self.id), "delete") {
-            eprintln!("{failure}");
-        }
+        self.end();
         self.remove_bundle();
     }
 
-    /// What it was made of; in this mount namespace alone there may be something mounted.
+    fn end(&self) {
+        let mut command = self.command("delete");
+        if let Err(failure) = self.call_for_known(command.arg("--force").arg(&self.id), "delete") {
+            eprintln!("{failure}");
+        }
+    }
+
+    /// What it was made of.
     fn remove_bundle(&self) {
-        mounts::detach(&stage::root());
         // The container's user may have made directories that are too deep for a recursion.
         for dir in [self.bundle(), self.described()] {
             if let Err(failure) = dirs::remove_tree(&dir) {
@@ -245,6 +251,15 @@ impl Container {
         command.arg("--root").arg(self.runtime_state()).arg("--log").arg(&self.log).arg(verb);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
+    }
+
+    /// A call about a container that was made already, for which nothing has to be mounted.
+    fn call_for_known(&self, command: &mut Command, verb: &str) -> Result<(), Failure> {
+        if mounts::is_refused_by(&self.runtime) {
+            self.in_own_mounts(false, || self.call(command, verb))
+        } else {
+            self.call(command, verb)
+        }
     }
 
     fn call(&self, command: &mut Command, verb: &str) -> Result<(), Failure> {

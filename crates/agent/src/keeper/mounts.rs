@@ -1,17 +1,51 @@
-//! A keeper's private view of the filesystem: what it mounts there is gone when its container is.
+//! Mount namespaces of a keeper, for as long as it assembles a container: what it mounts there is gone when its container is.
 
 use std::collections::HashSet;
 use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
-use rustix::thread::UnshareFlags;
+use rustix::process::{chroot, fchdir};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
 use crate::failure::{Failure, FailureContext};
 use crate::namespaces::unshare;
 
-/// From here on, mounts of this process are its own; it sees those of the host only if it `follows` them.
+/// Where cgroup v2 is mounted beside version 1.
+const UNIFIED_CGROUP: &str = "/sys/fs/cgroup/unified";
+
+/// The mounts of the host, for a process that leaves them for a while. A mount namespace keeps a copy of each mount of the host, and
+/// with it every disk in use that was mounted when the namespace was made: nobody stays in one longer than a runtime's call takes.
+pub(super) struct HostMounts {
+    namespace: File,
+    root: File,
+    work_dir: File,
+}
+
+impl HostMounts {
+    /// From here on, mounts of this process are its own; it sees those of the host only if it `follows` them.
+    pub(super) fn leave(follows: bool) -> Result<Self, Failure> {
+        let open = |path: &str| File::open(path).doing(|| format!("open {path}"));
+        let host = Self { namespace: open("/proc/self/ns/mnt")?, root: open("/")?, work_dir: open(".")? };
+        make_own(follows)?;
+        Ok(host)
+    }
+
+    /// The mounts of this process are those of the host again; its own are gone, unless a container has them.
+    pub(super) fn enter(self) -> Result<(), Failure> {
+        let doing = || "return to the host's mounts".to_owned();
+        move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Mount)).doing(doing)?;
+        // The namespace's root is not that of an agent that runs in a chroot.
+        fchdir(&self.root).doing(doing)?;
+        chroot(".").doing(doing)?;
+        fchdir(&self.work_dir).doing(doing)
+    }
+}
+
+/// Mounts of this process are its own until it ends.
 pub(super) fn make_own(follows: bool) -> Result<(), Failure> {
     unshare(UnshareFlags::NEWNS).doing(|| "make a mount namespace".into())?;
     // Following costs each mount of the host some time for each namespace that does.
@@ -19,9 +53,14 @@ pub(super) fn make_own(follows: bool) -> Result<(), Failure> {
     mount_change("/", MountPropagationFlags::REC | kind).doing(|| "make mounts private".into())
 }
 
-/// crun refuses hosts that mount cgroup v2 beside v1, so it does not get to see that mount.
+/// Whether a runtime refuses this host as it is: crun does where cgroup v2 is mounted beside version 1.
+pub(super) fn is_refused_by(runtime: &str) -> bool {
+    runtime.ends_with("/crun") && Path::new(UNIFIED_CGROUP).exists()
+}
+
+/// Hides that mount, in a namespace of this process's own.
 pub(super) fn hide_unified_cgroup() -> Result<(), Failure> {
-    match unmount("/sys/fs/cgroup/unified", UnmountFlags::DETACH) {
+    match unmount(UNIFIED_CGROUP, UnmountFlags::DETACH) {
         Ok(()) | Err(Errno::NOENT | Errno::INVAL) => Ok(()),
         Err(errno) => Err(Failure::new("hide the unified cgroup mount", errno)),
     }

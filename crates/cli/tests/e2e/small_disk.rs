@@ -11,7 +11,7 @@ use std::{
 
 /// Room for a log, its spare and its reserve, and some.
 const MIB: u64 = 160;
-/// How often an end of the mount is tried: those who used it may still be ending.
+/// How often an end of the mount is tried, and looked for: those who used it may still be ending.
 const UNMOUNT_TRIES: usize = 1_500;
 
 /// A disk; it is gone when this is dropped.
@@ -39,6 +39,15 @@ fn run(command: &mut Command) -> Result<(), String> {
         Ok(Output { stderr, .. }) => Err(format!("{command:?}: {}", String::from_utf8_lossy(&stderr).trim())),
         Err(error) => Err(format!("{command:?}: {error}")),
     }
+}
+
+fn eventually(is_so: impl Fn() -> bool) -> bool {
+    (0..UNMOUNT_TRIES).any(|_| {
+        is_so() || {
+            std::thread::sleep(Duration::from_millis(20));
+            false
+        }
+    })
 }
 
 impl SmallDisk {
@@ -73,15 +82,17 @@ impl SmallDisk {
 
     /// The power is back. Nobody may use it when this is called.
     pub fn restore_power(&self) {
-        let unmounted = (0..UNMOUNT_TRIES).any(|_| {
-            let done = run(Command::new("umount").arg(&self.dir));
-            if done.is_err() {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            done.is_ok()
-        });
-        assert!(unmounted, "somebody uses {}", self.dir.display());
+        let unmount = || run(Command::new("umount").arg(&self.dir)).is_ok();
+        assert!(eventually(unmount), "somebody uses {}", self.dir.display());
+        // A mount namespace that something made meanwhile keeps the file system that is dead, and it would be mounted again.
+        assert!(eventually(|| self.is_free()), "a mount namespace keeps {}", self.dir.display());
         self.plug_in().expect("its journal is replayed");
+    }
+
+    /// Whether no device is made of it.
+    fn is_free(&self) -> bool {
+        let devices = Command::new("losetup").arg("-j").arg(&self.image).output().expect("losetup runs");
+        devices.stdout.is_empty()
     }
 
     fn filler(&self) -> PathBuf {
