@@ -173,11 +173,12 @@ impl Collector {
         let lives = |id: &NodeId| store.node(*id).is_some_and(|(_, row)| !row.live.is_empty());
         let (later, nodes): (Vec<NodeId>, Vec<NodeId>) = nodes.partition(lives);
         self.nodes.extend(now, later);
-        let ended = self.allocs.over(SERVICE_KEPT, now, COLLECTED_MAX).into_iter();
-        // What is why its job places nothing waits again: a change of the job, or the end of the node, makes it of no use.
-        let is_needed = |id: &AllocId| store.alloc(*id).is_some_and(|(_, row)| store.holds_place(row));
-        let (later, allocs): (Vec<AllocId>, Vec<AllocId>) = ended.partition(is_needed);
-        self.allocs.extend(now, later);
+        let over = self.allocs.over(SERVICE_KEPT, now, COLLECTED_MAX);
+        let ended: Vec<_> = over.into_iter().filter_map(|id| Some((id, store.alloc(id)?.1))).collect();
+        // All wait again until they are gone. What is why its job places nothing is of no use once the job changes or the node ends;
+        // and by the time of the command, a job that went back to an older version may need what was of no use.
+        self.allocs.extend(now, ended.iter().map(|(id, _)| *id));
+        let allocs = ended.into_iter().filter(|(_, row)| !store.holds_place(row)).map(|(id, _)| id).collect();
         let over_long = self.deployments.over(DEPLOYMENT_KEPT, now, COLLECTED_MAX).into_iter();
         // One that is still asked about its allocations waits again.
         let may_go = |id: &DeploymentId| {
