@@ -227,7 +227,13 @@ pub(super) async fn purge(call: Call) -> Reply {
         let text = format!("{live} allocations have not ended on the node yet: try again in a moment");
         return Err(Failure::new(StatusCode::CONFLICT, text));
     }
-    let collect = Collect { nodes: vec![id], decided_on: Some(view.log_index()), ..Collect::default() };
+    // To its end, though its client may leave in between: a second request would not find the node, whose certificate were still valid.
+    let purged = tokio::spawn(purge_to_its_end(call, id, view.log_index())).await;
+    purged.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))
+}
+
+async fn purge_to_its_end(call: Call, id: NodeId, decided_on: Index) -> Reply {
+    let collect = Collect { nodes: vec![id], decided_on: Some(decided_on), ..Collect::default() };
     let Index(index) = call.propose(Command::Collect(Box::new(collect))).await?;
     let after = call.view();
     if after.node(id).is_some_and(|(now, _)| now.create_index.0 < index) {
@@ -235,7 +241,14 @@ pub(super) async fn purge(call: Call) -> Reply {
     }
     // A machine that is gone for good may be in somebody's hands: its certificate must let nobody in.
     if call.server().secure.is_some() {
-        call.propose(Command::ChangeAcl(Box::new(ChangeAcl::RevokeNode(id)))).await?;
+        let revoke = Command::ChangeAcl(Box::new(ChangeAcl::RevokeNode(id)));
+        call.propose(revoke).await.map_err(|failure| {
+            let text = format!(
+                "the node was purged, but its certificate is still valid; `berth node revoke {id}` revokes it: {}",
+                failure.text
+            );
+            Failure { text, ..failure }
+        })?;
     }
     reply::json(
         &call.query,

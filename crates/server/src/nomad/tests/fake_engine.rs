@@ -44,6 +44,8 @@ pub struct FakeEngine {
     pub is_cut_off: AtomicBool,
     /// What the next proposal fails with.
     pub failure: Mutex<Option<ProposeError>>,
+    /// So many proposals are committed before that one.
+    pub commits_before_failure: AtomicU32,
     /// Another server leads before this part of a snapshot is proposed, and abandons those before it; 0 for never.
     pub deposed_at_part: AtomicU32,
     /// This part of a snapshot is proposed, and nobody says what became of it; 0 for none.
@@ -123,6 +125,16 @@ impl FakeEngine {
         self.publish(view, vec![Change::Observed(slot, id)]);
     }
 
+    fn failure_of_next(&self) -> Option<ProposeError> {
+        let mut failure = self.failure.lock().expect("no test panics here");
+        let before = self.commits_before_failure.load(Ordering::Relaxed);
+        if failure.is_none() || before == 0 {
+            return failure.take();
+        }
+        self.commits_before_failure.store(before - 1, Ordering::Relaxed);
+        None
+    }
+
     fn publish(&self, view: View, changes: Vec<Change>) {
         let view = Arc::new(view);
         let before = self.view.swap(view.clone());
@@ -135,7 +147,7 @@ impl FakeEngine {
 #[async_trait]
 impl Engine for FakeEngine {
     async fn propose(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
-        match self.failure.lock().expect("no test panics here").take() {
+        match self.failure_of_next() {
             Some(error) => Err(error),
             None => {
                 let before = std::mem::take(&mut *self.preceded_by.lock().expect("no test panics here"));
