@@ -162,7 +162,7 @@ test-long-fuzz:
 	$(CARGO) test --release --locked -p berth-model --lib --test hostile --test histories
 	$(CARGO) test --release --locked -p berth-scheduler --lib --test stories
 	$(CARGO) test --release --locked -p berth-agent --lib -- fuzz:: corpus:: submission:: destinations:: survival:: updates::
-	$(CARGO) test --release --locked -p berth-server -p berth-cli --lib -- fuzz:: damaged::
+	$(CARGO) test --release --locked -p berth-server --lib -- fuzz:: damaged::
 
 # Readers and peers that mean harm, at their full strength; memory and what a client waits are judged.
 test-long-hostile: build

@@ -89,7 +89,10 @@ fn each_planted_fault_can_be_planted_and_names_its_tests() {
             }
             let mut text = String::new();
             let of_crate = Path::new(ROOT).join("crates").join(package.trim_start_matches("berth-"));
-            code(&of_crate.join(if target == "--lib" { "src" } else { "tests" }), &mut text);
+            if target == "--lib" && !of_crate.join("src/lib.rs").exists() {
+                wrong.push(format!("{}: {package} has no library: {name}", fault.row));
+            }
+            code(&of_crate.join(if target.starts_with("--test") { "tests" } else { "src" }), &mut text);
             if !text.contains(&format!("fn {name}(")) {
                 wrong.push(format!("{}: {package} {target} has no test {name}", fault.row));
             }

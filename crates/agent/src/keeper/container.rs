@@ -139,15 +139,16 @@ impl Container {
         fs::write(described.join(CONFIG_FILE), config.text).doing(doing)
     }
 
-    /// Does something in a mount namespace of this process's own, which ends with it.
+    /// Calls a runtime in a mount namespace of this process's own, which ends with the call: runtimes mount something for themselves
+    /// at each call, crun 1.8 below /tmp, and one that is killed leaves it.
     fn in_own_mounts<T>(
         &self,
         follows_host: bool,
         step: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let host = HostMounts::leave(follows_host)?;
-        let hidden =
-            if mounts::is_refused_by(&self.runtime) { mounts::hide_unified_cgroup() } else { Ok(()) };
+        let is_crun = self.runtime.ends_with("/crun");
+        let hidden = if is_crun { mounts::hide_unified_cgroup() } else { Ok(()) };
         let done = hidden.and_then(|()| step());
         if let Err(failure) = host.enter() {
             // What the step did stands.
@@ -184,7 +185,7 @@ impl Container {
             // Relative to the working directory: a socket's path must be short.
             command.arg("--console-socket").arg(console_socket);
         }
-        self.call_for_known(command.arg(&self.id), "run a command in")?;
+        self.in_own_mounts(false, || self.call(command.arg(&self.id), "run a command in"))?;
         read_pid(&pid_file)
     }
 
@@ -230,8 +231,14 @@ impl Container {
     }
 
     fn end(&self) {
-        let mut command = self.command("delete");
-        if let Err(failure) = self.call_for_known(command.arg("--force").arg(&self.id), "delete") {
+        let delete = || self.call(self.command("delete").arg("--force").arg(&self.id), "delete");
+        let mut is_called = false;
+        let ended = self.in_own_mounts(false, || {
+            is_called = true;
+            delete()
+        });
+        // Where no namespace can be made, what is left of the container still has to go.
+        if let Err(failure) = if is_called { ended } else { delete() } {
             eprintln!("{failure}");
         }
     }
@@ -251,15 +258,6 @@ impl Container {
         command.arg("--root").arg(self.runtime_state()).arg("--log").arg(&self.log).arg(verb);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
-    }
-
-    /// A call about a container that was made already, for which nothing has to be mounted.
-    fn call_for_known(&self, command: &mut Command, verb: &str) -> Result<(), Failure> {
-        if mounts::is_refused_by(&self.runtime) {
-            self.in_own_mounts(false, || self.call(command, verb))
-        } else {
-            self.call(command, verb)
-        }
     }
 
     fn call(&self, command: &mut Command, verb: &str) -> Result<(), Failure> {

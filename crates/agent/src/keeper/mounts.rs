@@ -14,9 +14,6 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 use crate::failure::{Failure, FailureContext};
 use crate::namespaces::unshare;
 
-/// Where cgroup v2 is mounted beside version 1.
-const UNIFIED_CGROUP: &str = "/sys/fs/cgroup/unified";
-
 /// The mounts of the host, for a process that leaves them for a while. A mount namespace keeps a copy of each mount of the host, and
 /// with it every disk in use that was mounted when the namespace was made: nobody stays in one longer than a runtime's call takes.
 pub(super) struct HostMounts {
@@ -30,8 +27,13 @@ impl HostMounts {
     pub(super) fn leave(follows: bool) -> Result<Self, Failure> {
         let open = |path: &str| File::open(path).doing(|| format!("open {path}"));
         let host = Self { namespace: open("/proc/self/ns/mnt")?, root: open("/")?, work_dir: open(".")? };
-        make_own(follows)?;
-        Ok(host)
+        match make_own(follows) {
+            Ok(()) => Ok(host),
+            Err(failure) => {
+                host.enter()?;
+                Err(failure)
+            }
+        }
     }
 
     /// The mounts of this process are those of the host again; its own are gone, unless a container has them.
@@ -39,9 +41,9 @@ impl HostMounts {
         let doing = || "return to the host's mounts".to_owned();
         move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Mount)).doing(doing)?;
         // The namespace's root is not that of an agent that runs in a chroot.
-        fchdir(&self.root).doing(doing)?;
-        chroot(".").doing(doing)?;
-        fchdir(&self.work_dir).doing(doing)
+        let rooted = fchdir(&self.root).and_then(|()| chroot("."));
+        // In any case: what a keeper writes lies in its working directory.
+        fchdir(&self.work_dir).and(rooted).doing(doing)
     }
 }
 
@@ -53,14 +55,9 @@ pub(super) fn make_own(follows: bool) -> Result<(), Failure> {
     mount_change("/", MountPropagationFlags::REC | kind).doing(|| "make mounts private".into())
 }
 
-/// Whether a runtime refuses this host as it is: crun does where cgroup v2 is mounted beside version 1.
-pub(super) fn is_refused_by(runtime: &str) -> bool {
-    runtime.ends_with("/crun") && Path::new(UNIFIED_CGROUP).exists()
-}
-
-/// Hides that mount, in a namespace of this process's own.
+/// crun refuses hosts that mount cgroup v2 beside v1, so it does not get to see that mount.
 pub(super) fn hide_unified_cgroup() -> Result<(), Failure> {
-    match unmount(UNIFIED_CGROUP, UnmountFlags::DETACH) {
+    match unmount("/sys/fs/cgroup/unified", UnmountFlags::DETACH) {
         Ok(()) | Err(Errno::NOENT | Errno::INVAL) => Ok(()),
         Err(errno) => Err(Failure::new("hide the unified cgroup mount", errno)),
     }

@@ -9,7 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use prost::Message;
-use rustix::process::{Resource, Rlimit, Signal, chroot, set_parent_process_death_signal, setrlimit};
+use rustix::io::Errno;
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
+use rustix::process::{
+    Resource, Rlimit, Signal, chdir, chroot, pivot_root, set_parent_process_death_signal, setrlimit,
+};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, UnshareFlags, remove_capability_from_bounding_set, set_capabilities,
     set_no_new_privs,
@@ -111,6 +115,21 @@ fn report(unpacked: io::Result<Unpacked>) -> Result<i32, Failure> {
     Ok(0)
 }
 
+/// Makes a directory all that there is. The mounts of the host are gone from this process, as any that it kept would keep a disk in use
+/// for as long as an archive takes.
+fn take_for_root(dir: &Path) -> rustix::io::Result<()> {
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
+    mount_bind(dir, dir)?;
+    chdir(dir)?;
+    match pivot_root(".", ".") {
+        Ok(()) => unmount(".", UnmountFlags::DETACH)?,
+        // A host that runs from its first ramdisk cannot leave that.
+        Err(Errno::INVAL) => chroot(".")?,
+        Err(errno) => return Err(errno),
+    }
+    chdir("/")
+}
+
 fn path_bytes(path: PathBuf) -> Vec<u8> {
     path.into_os_string().into_vec()
 }
@@ -127,12 +146,11 @@ fn confine(dir: &Path) -> Result<(), Failure> {
     {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) }).doing(doing)?;
     }
-    chroot(dir).doing(doing)?;
-    std::env::set_current_dir("/").doing(doing)?;
+    take_for_root(dir).doing(doing)?;
     for capability in CapabilitySet::all().difference(KEPT).iter() {
         // One that this kernel does not know is not there either.
         match remove_capability_from_bounding_set(capability) {
-            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+            Ok(()) | Err(Errno::INVAL) => {}
             Err(errno) => return Err(Failure::new(doing(), errno)),
         }
     }

@@ -58,7 +58,7 @@ impl Edit {
     }
 }
 
-/// A test, as `berth-model --lib name` or `berth-cli --test program name`.
+/// A test, as `berth-model --lib name`, `berth-cli --bin berth name` or `berth-cli --test program name`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct TestOfFault {
@@ -78,8 +78,12 @@ impl TryFrom<String> for TestOfFault {
         };
         match text.split(' ').collect::<Vec<_>>()[..] {
             [package, "--lib", name] => Ok(own(package, "--lib".to_owned(), name)),
-            [package, "--test", program, name] => Ok(own(package, format!("--test {program}"), name)),
-            _ => Err(format!("neither `PACKAGE --lib NAME` nor `PACKAGE --test PROGRAM NAME`: {text}")),
+            [package, kind @ ("--bin" | "--test"), program, name] => {
+                Ok(own(package, format!("{kind} {program}"), name))
+            }
+            _ => Err(format!(
+                "neither `PACKAGE --lib NAME` nor `PACKAGE --bin PROGRAM NAME` nor `PACKAGE --test PROGRAM NAME`: {text}"
+            )),
         }
     }
 }

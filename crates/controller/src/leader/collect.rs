@@ -158,13 +158,24 @@ impl Collector {
         }
         let purged = self.purged.len().min(JOBS_COLLECTED_MAX);
         let mut jobs: Vec<JobKey> = self.purged.drain(..purged).collect();
-        // What has changed since it died waits again, further back.
-        let dead =
-            self.jobs.over(JOB_KEPT, now, JOBS_COLLECTED_MAX).into_iter().filter_map(|(slot, since)| {
+        let purged = jobs.iter().filter_map(|key| {
+            let slot = store.jobs().find(key)?;
+            Some((slot, store.jobs().row(slot)?.create_index))
+        });
+        self.jobs.extend(now, purged);
+        let dead: Vec<_> = self
+            .jobs
+            .over(JOB_KEPT, now, JOBS_COLLECTED_MAX)
+            .into_iter()
+            .filter_map(|(slot, since)| {
                 let row = store.jobs().row(slot).filter(|row| row.create_index == since && row.is_over())?;
-                (now.since(last_change(store, row)) >= JOB_KEPT).then(|| row.key.clone())
-            });
-        jobs.extend(dead);
+                // What has changed since it died waits again, further back.
+                (now.since(last_change(store, row)) >= JOB_KEPT).then_some(((slot, since), row))
+            })
+            .collect();
+        // By the time of the command one may have changed once more, as may one that was purged.
+        self.jobs.extend(now, dead.iter().map(|(waiting, _)| *waiting));
+        jobs.extend(dead.into_iter().map(|(_, row)| row.key.clone()));
         let nodes = self.nodes.over(NODE_KEPT, now, JOBS_COLLECTED_MAX).into_iter().filter(|id| {
             let since = store.node(*id).and_then(|(slot, _)| Some(store.nodes().detail(slot)?.status_at));
             since.is_some_and(|since| now.since(since) >= NODE_KEPT)

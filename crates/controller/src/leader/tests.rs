@@ -234,7 +234,9 @@ impl History {
             // What is asked for is refused, as something has changed meanwhile.
             let long_after = Timestamp((self.store.index().0 + 24 * 60) * 60_000_000_000);
             let due = self.followed.collector.due(&self.store, long_after);
-            let rest = due.map(|due| Collect { allocs: vec![], ..due }).filter(|rest| !rest.is_empty());
+            let rest = due
+                .map(|due| Collect { allocs: vec![], jobs: vec![], ..due })
+                .filter(|rest| !rest.is_empty());
             return rest.into_iter().for_each(|rest| self.apply(Command::Collect(Box::new(rest))));
         }
         let ended = self.store.allocs().iter().filter(|(_, row)| row.is_terminal());

@@ -7,8 +7,8 @@ use std::{
 
 use axum::{body::Body, response::Response};
 use berth_api::{LogDetail, failpoint};
-use berth_model::{EvalId, Index, command::Command, namespace::NAMESPACE_DEFAULT};
-use hyper::HeaderMap;
+use berth_model::{EvalId, Index, NodeId, command::Command, namespace::NAMESPACE_DEFAULT};
+use hyper::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 
 use super::{
@@ -128,6 +128,27 @@ impl Call {
     pub fn view(&self) -> CallerView {
         let contact = self.contact();
         CallerView::new(self.api.state.view(), self.caller_context.access.clone(), contact)
+    }
+
+    /// Whether the certificates of a node were ever revoked.
+    pub fn is_revoked(&self, node: NodeId) -> bool {
+        self.api.state.view().store.acl().joins().revoked_at(node).is_some()
+    }
+
+    /// The latest state, with what this request wrote at that index.
+    ///
+    /// # Errors
+    /// When this server is so far behind the leader that it has not applied it yet.
+    pub fn view_since(&self, written: Index) -> Result<CallerView, Failure> {
+        let view = self.view();
+        if view.log_index() >= written {
+            return Ok(view);
+        }
+        let text = format!(
+            "the change was written at index {written}, but this server is behind the leader and does not know yet what came of it: \
+             look again in a moment"
+        );
+        Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, text))
     }
 
     /// A function that returns the latest state at the time it is called, as the caller sees it: for work that is done once the body

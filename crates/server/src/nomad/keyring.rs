@@ -57,7 +57,7 @@ pub(super) async fn rotate(call: Call) -> Reply {
     let key = call.keyring().root_key(&kek)?;
     let (id, replaces) = (key.id, view.root_keys().active().map(|active| active.id));
     let index = change(&call, ChangeKeyring::PutKey { key: Box::new(key), replaces, full }).await?;
-    let view = call.view();
+    let view = call.view_since(index)?;
     let key = view.root_keys().key(id).ok_or_else(|| Failure::not_found("root key not found"))?;
     let mut response = reply::json(&call.query, &KeyringRotated { key: to_api(&call, &view, key)? })?;
     reply::stamp(response.headers_mut(), index, &view);
@@ -92,7 +92,7 @@ pub(super) async fn rewrap(call: Call) -> Reply {
     if let Err(error) = call.api.heavy.run(move || keyring.settle_rewrap()).await {
         tracing::warn!(%error, "record that root keys are wrapped with the new key");
     }
-    let view = call.view();
+    let view = call.view_since(index)?;
     let key = view.root_keys().key(key).ok_or_else(|| Failure::not_found("root key not found"))?;
     let answer = KeyringRewrapped {
         key: to_api(&call, &view, key)?,

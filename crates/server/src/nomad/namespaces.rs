@@ -75,13 +75,19 @@ pub(super) async fn delete(call: Call) -> Reply {
     if call.view().namespace(&name).is_none() {
         return Err(Failure::not_found("namespace not found"));
     }
-    forget_jobs(&call, &name).await?;
-    change(&call, Command::DeleteNamespace(name)).await
+    let forgotten = forget_jobs(&call, &name).await?;
+    change(&call, Command::DeleteNamespace(name)).await.map_err(|failure| match forgotten {
+        0 => failure,
+        jobs => {
+            let text = format!("{}; {jobs} dead jobs of the namespace were garbage-collected", failure.text);
+            Failure { text, ..failure }
+        }
+    })
 }
 
-/// Forgets the jobs of a namespace if all of them are over, and nothing else keeps it: as with Nomad, what is stopped does not keep it. It is looked at once more
+/// Forgets the jobs of a namespace, and returns how many, if all of them are over, and nothing else keeps it: as with Nomad, what is stopped does not keep it. It is looked at once more
 /// when that is applied.
-async fn forget_jobs(call: &Call, name: &str) -> Result<(), Failure> {
+async fn forget_jobs(call: &Call, name: &str) -> Result<usize, Failure> {
     let (store, own) = (call.view().everything()?.clone(), name.to_owned());
     let decided_on = Some(store.index());
     let is_below = |row: &NamespaceRow| row.namespace.parent.as_deref() == Some(name);
@@ -89,7 +95,7 @@ async fn forget_jobs(call: &Call, name: &str) -> Result<(), Failure> {
         || store.variables().held_by(name).count > 0
         || store.namespaces().iter().any(is_below);
     if stays {
-        return Ok(());
+        return Ok(0);
     }
     let over = call.api.heavy.run(move || {
         let jobs = store.jobs().range(JobKey::new(&own, "")..).map_while(|(key, slot)| {
@@ -98,11 +104,12 @@ async fn forget_jobs(call: &Call, name: &str) -> Result<(), Failure> {
         });
         jobs.collect::<Option<Vec<JobKey>>>()
     });
-    for jobs in over.await.unwrap_or_default().chunks(JOBS_FORGOTTEN_MAX) {
+    let over = over.await.unwrap_or_default();
+    for jobs in over.chunks(JOBS_FORGOTTEN_MAX) {
         let collect = Collect { jobs: jobs.to_vec(), decided_on, ..Collect::default() };
         call.propose(Command::Collect(Box::new(collect))).await?;
     }
-    Ok(())
+    Ok(over.len())
 }
 
 /// The name in the path, or that in the body; they must not differ.

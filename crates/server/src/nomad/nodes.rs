@@ -217,7 +217,7 @@ pub(super) async fn evaluate(call: Call) -> Reply {
 pub(super) async fn purge(call: Call) -> Reply {
     let id = id_of(&call)?;
     let view = call.view();
-    let (row, _) = view.node(id).ok_or_else(not_found)?;
+    let (row, _) = view.node(id).ok_or_else(|| not_found_to_purge(&call, id))?;
     if row.status != NodeStatus::Down {
         let text = format!("the node is {}: stop its agent first", row.status.as_str());
         return Err(Failure::new(StatusCode::CONFLICT, text));
@@ -232,10 +232,19 @@ pub(super) async fn purge(call: Call) -> Reply {
     purged.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))
 }
 
+/// A purge may have been cut short before it revoked the certificate.
+fn not_found_to_purge(call: &Call, id: NodeId) -> Failure {
+    if call.server().secure.is_none() || call.is_revoked(id) {
+        return not_found();
+    }
+    let text = "node not found; if it was purged, its certificate may still be valid: `berth node revoke";
+    Failure::not_found(format!("{text} {id}` revokes it"))
+}
+
 async fn purge_to_its_end(call: Call, id: NodeId, decided_on: Index) -> Reply {
     let collect = Collect { nodes: vec![id], decided_on: Some(decided_on), ..Collect::default() };
     let Index(index) = call.propose(Command::Collect(Box::new(collect))).await?;
-    let after = call.view();
+    let after = call.view_since(Index(index))?;
     if after.node(id).is_some_and(|(now, _)| now.create_index.0 < index) {
         return Err(Failure::new(StatusCode::CONFLICT, "the node changed meanwhile, and was not purged"));
     }
@@ -243,6 +252,7 @@ async fn purge_to_its_end(call: Call, id: NodeId, decided_on: Index) -> Reply {
     if call.server().secure.is_some() {
         let revoke = Command::ChangeAcl(Box::new(ChangeAcl::RevokeNode(id)));
         call.propose(revoke).await.map_err(|failure| {
+            tracing::warn!(node = %id, error = failure.text, "the node was purged, and its certificate is still valid");
             let text = format!(
                 "the node was purged, but its certificate is still valid; `berth node revoke {id}` revokes it: {}",
                 failure.text

@@ -77,7 +77,7 @@ pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
         modify_index: Index(0),
     };
     let index = change(&call, ChangeAcl::PutRole(Box::new(role))).await?;
-    let view = call.view();
+    let view = call.view_since(index)?;
     let role = view.acl()?.role(id).ok_or_else(not_found)?;
     let mut response = reply::json(&call.query, &to_api(role))?;
     reply::stamp(response.headers_mut(), index, &view);

@@ -144,9 +144,7 @@ pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
         Some(id) => (updated(&call.view(), id, request)?, String::new()),
     };
     let index = change(&call, ChangeAcl::PutToken(Box::new(token.clone()))).await?;
-    let view = call.view();
-    let token = view.acl()?.token(token.id).ok_or_else(not_found)?;
-    secret_reply(&call, &view, index, token, secret)
+    secret_reply(&call, index, token, secret)
 }
 
 /// `DELETE /v1/acl/token/:id`
@@ -157,19 +155,18 @@ pub(in crate::nomad) async fn delete(call: Call) -> Reply {
 
 /// Has the first token written, and returns it.
 pub(super) async fn write_first(call: &Call, token: Token, again: Option<Index>, secret: String) -> Reply {
-    let owner = Identity::Token(token.secret);
-    let index = change(call, ChangeAcl::Bootstrap(Box::new(token), again)).await?;
-    let view = call.view();
-    // Nobody but its owner may read it yet: this request is the owner's.
-    let token = view.own_token(&owner).ok_or_else(not_found)?;
-    secret_reply(call, &view, index, token, secret)
+    let index = change(call, ChangeAcl::Bootstrap(Box::new(token.clone()), again)).await?;
+    secret_reply(call, index, token, secret)
 }
 
-/// A token that was written, with its secret if that is new.
-fn secret_reply(call: &Call, view: &CallerView, index: Index, token: &Token, secret: String) -> Reply {
-    let answer = AclToken { secret_id: secret, ..to_api(view, token) };
+/// A token that was written, with its secret if that is new. It is not read back: a server that is behind the leader would not find it,
+/// and its secret is returned this once.
+fn secret_reply(call: &Call, index: Index, token: Token, secret: String) -> Reply {
+    let create_index = if token.create_index == Index(0) { index } else { token.create_index };
+    let (view, written) = (call.view(), Token { create_index, modify_index: index, ..token });
+    let answer = AclToken { secret_id: secret, ..to_api(&view, &written) };
     let mut response = reply::json(&call.query, &answer)?;
-    reply::stamp(response.headers_mut(), index, view);
+    reply::stamp(response.headers_mut(), index, &view);
     Ok(response)
 }
 

@@ -1,6 +1,6 @@
 //! Tokens at every route. The requests are made from the table of routes, so that no route is left out.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use axum::{Router, body::Body, http::Request};
 use berth_model::{
@@ -395,7 +395,7 @@ async fn a_token_reads_its_own_policies_and_roles_only() {
 #[tokio::test]
 async fn a_server_that_is_cut_off_reveals_no_secrets_and_changes_no_membership() {
     let (engine, router) = guarded();
-    engine.is_cut_off.store(true, std::sync::atomic::Ordering::Relaxed);
+    engine.is_cut_off.store(true, Ordering::Relaxed);
     for (method, target, expected) in [
         ("GET", "/v1/jobs?stale", 200),
         ("GET", "/v1/var/app?stale", 503),
@@ -410,7 +410,7 @@ async fn a_server_that_is_cut_off_reveals_no_secrets_and_changes_no_membership()
         let (status, message) = status(&router, method, target, "management").await;
         assert_eq!(status, expected, "{method} {target}: {message}");
     }
-    engine.is_cut_off.store(false, std::sync::atomic::Ordering::Relaxed);
+    engine.is_cut_off.store(false, Ordering::Relaxed);
     assert_eq!(status(&router, "GET", "/v1/acl/tokens?stale", "management").await.0, 200);
 }
 
@@ -513,6 +513,26 @@ async fn a_one_time_token_is_exchanged_once_for_the_secret_of_the_token_that_it_
 
 async fn status_of_wrong(router: &Router, exchange: &str) -> u16 {
     put(router, exchange, "", &json!({ "OneTimeSecretID": "never made" })).await.0
+}
+
+#[tokio::test]
+async fn a_server_that_is_behind_returns_the_secret_of_a_token_that_it_does_not_know_yet() {
+    let (world, router) = guarded();
+    world.is_behind.store(true, Ordering::Relaxed);
+    let request = json!({ "Name": "one", "Type": "client", "Policies": ["reader"] });
+    let (status, token) = put(&router, "/v1/acl/token", "management", &request).await;
+    assert_eq!(status, 200, "{token}");
+    assert!(token["SecretID"].as_str().is_some_and(|secret| !secret.is_empty()), "{token}");
+    assert_eq!((&token["CreateIndex"], token["CreateIndex"] == 0), (&token["ModifyIndex"], false), "{token}");
+    let (status, why) = put(
+        &router,
+        "/v1/acl/role",
+        "management",
+        &json!({ "Name": "r", "Policies": [{ "Name": "reader" }] }),
+    )
+    .await;
+    assert_eq!(status, 500, "{why}");
+    assert!(why.to_string().contains("this server is behind the leader"), "{why}");
 }
 
 #[tokio::test]

@@ -114,7 +114,18 @@ async fn the_certificate_of_a_node_is_revoked_once_that_is_purged() {
     assert_eq!((half.status.as_u16(), is_revoked(&busy)), (429, false));
     expect!["the node was purged, but its certificate is still valid; `berth node revoke 22222222-0000-4000-8000-000000000002` revokes it: the server has 5000 changes waiting to be written: try again in a moment"].assert_eq(&half.body);
 
+    let again = purge(&busy, &certificates).await;
+    expect!["node not found; if it was purged, its certificate may still be valid: `berth node revoke 22222222-0000-4000-8000-000000000002` revokes it"].assert_eq(&again.body);
+
+    let behind = world();
+    behind.apply(vec![Command::SetNodeStatus(NODE_2, NodeStatus::Down, None)]);
+    behind.is_behind.store(true, Ordering::Relaxed);
+    let unknown = purge(&behind, &certificates).await;
+    assert_eq!((unknown.status.as_u16(), is_revoked(&behind)), (500, false));
+    expect!["the change was written at index 8, but this server is behind the leader and does not know yet what came of it: look again in a moment"].assert_eq(&unknown.body);
+
     let gone = world();
     let purged = purge(&gone, &certificates).await;
     assert_eq!((purged.status.as_u16(), is_revoked(&gone)), (200, true), "{}", purged.body);
+    assert_eq!(purge(&gone, &certificates).await.body, "node not found");
 }

@@ -50,6 +50,8 @@ pub struct FakeEngine {
     pub deposed_at_part: AtomicU32,
     /// This part of a snapshot is proposed, and nobody says what became of it; 0 for none.
     pub unknown_at_part: AtomicU32,
+    /// What it commits it has not applied by the time that it answers.
+    pub is_behind: AtomicBool,
     /// Its disk takes nothing more.
     pub disk_is_full: AtomicBool,
     /// What somebody else writes before the next proposal.
@@ -111,7 +113,9 @@ impl FakeEngine {
                 view.observed.end(*slot, row.id, row.job, row.group);
             }
         }
-        self.publish(view, applied.events.into_iter().map(Change::Logged).collect());
+        if !self.is_behind.load(Ordering::Relaxed) {
+            self.publish(view, applied.events.into_iter().map(Change::Logged).collect());
+        }
         Committed { index, outcomes: applied.outcomes }
     }
 
