@@ -33,7 +33,14 @@ impl Leader {
                 self.on_alloc_stopped(store, *slot);
                 self.note_awaited(store, *slot);
             }
-            StateChange::AllocHealthChanged(slot) | StateChange::AllocUpdated(slot, _) => {
+            StateChange::AllocHealthChanged(slot) => {
+                let judged = store.allocs().row(*slot).map(|row| row.id);
+                // What an agent finds is planned as it is found; what a person says is heard here first.
+                if judged.is_some_and(|id| self.work.judging.remove(&id).is_none()) {
+                    self.want_if_unhealthy(store, *slot);
+                }
+            }
+            StateChange::AllocUpdated(slot, _) => {
                 let judged = store.allocs().row(*slot).map(|row| row.id);
                 judged.map(|id| self.work.judging.remove(&id));
             }
@@ -65,6 +72,15 @@ impl Leader {
                 self.sessions.remove(*id);
             }
             _ => {}
+        }
+    }
+
+    /// One that is unhealthy may have to be replaced.
+    fn want_if_unhealthy(&mut self, store: &Store, slot: AllocSlot) {
+        let is_unhealthy = store.allocs().detail(slot).is_some_and(|detail| detail.healthy == Some(false));
+        let row = store.allocs().row(slot).filter(|row| row.is_desired() && is_unhealthy);
+        if let Some(job) = row.and_then(|row| store.jobs().row(row.job)) {
+            self.work.wanting.entry(job.key.clone()).or_insert(Trigger::DeploymentWatcher);
         }
     }
 

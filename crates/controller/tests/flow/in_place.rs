@@ -1,7 +1,7 @@
 //! Versions that reach what runs where it runs.
 
 use berth_model::{
-    deployment::{DeploymentStatus, PromoteDeployment},
+    deployment::{AllocHealth, DeploymentStatus, PromoteDeployment},
     job::{ReschedulePolicy, Update},
 };
 
@@ -228,6 +228,55 @@ fn a_deployment_without_a_deadline_fails_where_it_carries_what_is_unhealthy() {
         shell.tick(1);
         assert_eq!(shell.deployment_status(1), DeploymentStatus::Failed, "{has_failed}");
     }
+}
+
+/// No agent finds it so: nothing else asks for a plan before the deadline.
+#[test]
+fn what_a_person_says_is_unhealthy_is_replaced_at_once() {
+    let mut shell = Shell::new();
+    shell.hello_of(1, knowing(1), 1, 0);
+    shell.observe(1, &[]);
+    shell.register_job(web(5));
+    let ids = shell.wanted_ids();
+    let said = AllocHealth { alloc: ids[0], healthy: false, message: String::new(), revision: None };
+    shell.request(98, Command::SetAllocHealth(vec![said]));
+    shell.pass(40);
+    let after = shell.wanted_ids();
+    assert!(!after.contains(&ids[0]) && after.contains(&ids[1]), "{ids:?}: {after:?}");
+    assert_eq!(after.len(), ids.len());
+}
+
+/// The canary of the version that failed is no canary of the next one, which is the same to what has run.
+#[test]
+fn a_canary_of_a_rollout_that_failed_does_not_fail_the_next_one() {
+    let with = |memory_mb, count| {
+        let mut job = web(5);
+        let update = Update { canary: 1, progress_deadline: Duration::ZERO, ..Update::default() };
+        job.groups[0].count = count;
+        job.groups[0].update = Some(Box::new(update));
+        job.groups[0].reschedule =
+            ReschedulePolicy { attempts: 0, unlimited: false, ..job.groups[0].reschedule };
+        job.groups[0].tasks[0].resources.memory_mb = memory_mb;
+        job
+    };
+    let mut shell = Shell::new();
+    shell.hello_of(1, knowing(1), 1, 0);
+    shell.observe(1, &[]);
+    shell.register_job(with(100, 2));
+    let old = shell.wanted_ids();
+    shell.observe_as(1, &[(old[0], ClientStatus::Running), (old[1], ClientStatus::Running)], Some(true));
+    shell.register_job(with(110, 2));
+    let canary = shell.wanted_ids().into_iter().find(|id| !old.contains(id)).expect("a canary");
+    shell.observe_as(1, &[(canary, ClientStatus::Failed)], Some(false));
+    shell.tick(1);
+    assert_eq!(shell.deployment_status(1), DeploymentStatus::Failed);
+    shell.register_job(with(110, 3));
+    shell.tick(1);
+    assert_eq!(shell.deployment_status(2), DeploymentStatus::Running, "its own canary has shown nothing yet");
+    let own = shell.wanted_ids().into_iter().find(|id| !old.contains(id)).expect("a canary");
+    shell.observe_as(1, &[(own, ClientStatus::Running)], Some(true));
+    shell.tick(1);
+    assert_eq!(shell.deployment_status(2), DeploymentStatus::Running, "it waits for a promotion");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use berth_model::{
 };
 
 use super::{
-    ExistingAlloc, JobChanges, MissingAlloc, ReplacedAlloc, disconnect, lose_ending,
+    ExistingAlloc, JobChanges, MissingAlloc, ReplacedAlloc, disconnect,
     missing::{FreshAllocs, MissingAllocs},
     names::Names,
     reschedule::{ForcedReschedule, RescheduleDecision, verdict},
@@ -34,7 +34,6 @@ pub(super) fn reconcile(
     changes: &mut JobChanges,
 ) {
     let rollout = Rollout::of(store, row, group);
-    lose_ending(existing.iter().copied(), changes);
     let existing = disconnect::settle(store, (row.job().as_ref(), group), existing.to_vec(), changes).staying;
     let (canaries, existing): (Vec<&ExistingAlloc<'_>>, Vec<_>) =
         existing.into_iter().partition(|e| rollout.canary(e) != CanaryState::No);

@@ -154,6 +154,7 @@ pub(crate) fn reconcile(
     let mut changes = JobChanges::default();
     let existing: Vec<ExistingAlloc<'_>> = existing((store, observed), row, (now, awaited_until));
     meter.take(existing.len() + job.groups.len())?;
+    lose_ending(&existing, &mut changes);
     // A job that only makes jobs has no allocations of its own: those of an older version have no use any more.
     if job.stop || job.only_launches() {
         stop_all(&existing, StopReason::JobStopped, &mut changes);
@@ -228,7 +229,6 @@ fn existing<'a>(
 fn stop_all(existing: &[ExistingAlloc<'_>], reason: StopReason, changes: &mut JobChanges) {
     let desired = existing.iter().filter(|e| e.row.is_desired());
     changes.stops.extend(desired.map(|e| stop(e, reason)));
-    lose_ending(existing.iter(), changes);
 }
 
 /// What is to end on a silent node has ended: its agent ends it once it is heard again, and reports to nobody before.
@@ -241,9 +241,9 @@ fn stop(existing: &ExistingAlloc<'_>, reason: StopReason) -> Stop {
     }
 }
 
-/// Allocations that were to end on a node that is silent have ended.
-fn lose_ending<'a, 'b: 'a>(existing: impl Iterator<Item = &'a ExistingAlloc<'b>>, changes: &mut JobChanges) {
-    let ending = existing.filter(|e| !e.row.is_terminal() && !e.row.is_desired() && e.is_silent);
+/// Allocations that were to end on a node that is silent have ended, also those of groups that the job has no more.
+fn lose_ending(existing: &[ExistingAlloc<'_>], changes: &mut JobChanges) {
+    let ending = existing.iter().filter(|e| !e.row.is_terminal() && !e.row.is_desired() && e.is_silent);
     changes.stops.extend(ending.map(|e| stop(e, StopReason::NodeLost)));
 }
 

@@ -10,7 +10,7 @@ use berth_model::{
 };
 
 use super::{
-    ExistingAlloc, JobChanges, MissingAlloc, ReplacedAlloc, lose_ending,
+    ExistingAlloc, JobChanges, MissingAlloc, ReplacedAlloc,
     missing::{FreshAllocs, MissingAllocs},
     rollout::{CanaryState, Rollout},
     stop,
@@ -33,7 +33,6 @@ pub(super) fn reconcile(
     let mut outdated: Vec<AllocId> = Vec::new();
     let (mut live, mut unproven, mut is_unhealthy) = (0, 0, false);
     let mut canaries = 0;
-    lose_ending(existing.iter().copied(), changes);
     let (ended, not_ended): (Vec<_>, Vec<_>) =
         existing.iter().copied().partition(|alloc| alloc.row.is_terminal());
     for alloc in not_ended {
@@ -88,7 +87,8 @@ pub(super) fn reconcile(
     let wanted_canaries = rollout.node_canaries(old.len());
     let limit = match rollout.limit() {
         None => usize::MAX,
-        Some(_) if is_unhealthy => 0,
+        // Once the version has proved itself, one that fails later keeps no node that is back, or open again, with an older one.
+        Some(_) if is_unhealthy && !rollout.is_through() => 0,
         Some(_) if wanted_canaries > 0 && !rollout.may_place_canaries() => 0,
         Some(_) if wanted_canaries > 0 => wanted_canaries.saturating_sub(canaries) as usize,
         Some(limit) => limit.saturating_sub(unproven) as usize,

@@ -10,6 +10,7 @@ use std::{
 use berth_model::{
     Timestamp,
     alloc::{ClientStatus, DesiredStatus, Reschedule, Rescheduled},
+    deployment::{Deployment, DeploymentStatus},
     job::{DelayFunction, Group, JobType, RESCHEDULE_ATTEMPTS_MAX, ReschedulePolicy, VersionChange},
     store::{AllocRow, AllocSlot, JobRow, Store},
 };
@@ -123,8 +124,9 @@ pub fn failed_for_good(store: &Store, job: &JobRow, now: Timestamp) -> Vec<Alloc
         let is_final =
             || verdict(store, (slot, row), &group.reschedule, now, &forced) == RescheduleDecision::Never;
         // Canaries stand beside the count.
-        if is_canary(store, job, (slot, row), group) {
-            return is_final();
+        if let Some(deployment) = canary_of(store, job, (slot, row), group) {
+            // One of a rollout that is over was given up.
+            return deployment.is_active() && is_final();
         }
         let LiveAllocs { all, current } = live.entry(&group.name).or_default();
         let is_full = || *all >= group.count;
@@ -143,11 +145,17 @@ struct LiveAllocs {
     current: BTreeSet<u32>,
 }
 
-/// Whether an allocation stands beside those that it may replace: its group has not been promoted.
-fn is_canary(store: &Store, job: &JobRow, (slot, row): (AllocSlot, &AllocRow), group: &Group) -> bool {
-    let deployment = store.deployments().of_version(&job.key, row.job_version);
-    store.allocs().extra(slot).is_some_and(|extra| extra.canary)
-        && deployment.and_then(|of| of.group(&group.name)).is_some_and(|of| !of.promoted)
+/// The deployment of an allocation that stands beside those that it may replace: its group has not been promoted.
+fn canary_of<'a>(
+    store: &'a Store,
+    job: &JobRow,
+    (slot, row): (AllocSlot, &AllocRow),
+    group: &Group,
+) -> Option<&'a Deployment> {
+    let deployment = store.deployments().of_version(&job.key, row.job_version)?;
+    let is_promoted = deployment.status == DeploymentStatus::Successful
+        || deployment.group(&group.name).is_none_or(|of| of.promoted);
+    (!is_promoted && store.allocs().extra(slot).is_some_and(|extra| extra.canary)).then_some(deployment)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

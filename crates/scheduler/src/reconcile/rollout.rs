@@ -112,7 +112,7 @@ impl<'a> Rollout<'a> {
 
     /// Whether the deployment is there and successful. Where the nodes of the old allocations did not take new work it may be so
     /// without a promotion: nothing asks for one any more.
-    fn is_through(&self) -> bool {
+    pub(super) fn is_through(&self) -> bool {
         self.deployment.is_some_and(|deployment| deployment.status == DeploymentStatus::Successful)
     }
 

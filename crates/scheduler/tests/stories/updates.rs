@@ -283,3 +283,49 @@ fn a_system_job_stays_as_it_is_on_nodes_that_are_closed() {
         "#]],
     );
 }
+
+#[test]
+fn what_is_still_ending_of_a_group_that_the_job_has_no_more_ends_with_its_node() {
+    check(
+        "node a cpu=1000 mem=1000
+         job web count=1 cpu=100 mem=100 | count=1 cpu=100 mem=100
+         plan web
+         job web count=1 cpu=100 mem=100
+         plan web
+         down a
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web.g2[0]@a
+            plan web: stop web.g2[0] NotNeeded
+            plan web: stop web.g2[0] NodeLost web[0] NodeLost refuse 1 (0 considered) then blocked queued-allocs
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_is_opened_again_is_updated_although_one_of_the_version_has_failed_elsewhere_since() {
+    check(
+        "node a cpu=1000 mem=1000
+         node b cpu=1000 mem=1000
+         job sys type=system cpu=100 mem=100 parallel=1
+         plan sys
+         well sys[0]#1
+         well sys[0]#2
+         succeed sys
+         close b
+         job sys type=system cpu=110 mem=100 parallel=1
+         plan sys
+         well sys[0]#3
+         succeed sys
+         end sys[0]#3 failed
+         plan sys
+         open b
+         plan sys",
+        expect![[r#"
+            plan sys: place sys[0]@a sys[0]@b deploy 2
+            plan sys: stop sys[0] JobUpdated place sys[0]@a after sys[0] for sys[0] deploy 1
+            plan sys: nothing
+            plan sys: stop sys[0] JobUpdated place sys[0]@b after sys[0] for sys[0]
+        "#]],
+    );
+}
