@@ -5,11 +5,12 @@ mod support;
 use std::time::Duration;
 
 use berth_model::{
-    AllocId, DeploymentId, Timestamp,
+    AllocId, DeploymentId, EvalId, Timestamp,
     alloc::{ClientStatus, Placement},
     command::Command,
     deployment::{AllocHealth, DeploymentGroup},
-    job::Job,
+    eval::{Eval, Trigger},
+    job::{Job, JobType},
 };
 use support::{World, end, place, service};
 
@@ -63,6 +64,32 @@ fn the_loss_of_an_allocation_that_never_was_healthy_changes_no_deadline() {
     let before = group(&world, id).require_progress_by;
     world.end(1, ClientStatus::Failed);
     assert_eq!((group(&world, id).require_progress_by, group(&world, id).gone), (before, 1));
+}
+
+/// On a node that joins, or for one that is disconnected: as with a loss, it would be late before it began. One beside what is still
+/// awaited is no progress.
+#[test]
+fn what_is_placed_beside_all_that_a_group_must_have_gives_it_its_time_again() {
+    let placed = |version: u8, is_healthy: bool| {
+        let mut world = World::with_nodes(1);
+        let web = service("web", 10, None);
+        let id = deploy(&mut world, &web, vec![], vec![place(1, 1, &[], &[])]);
+        world.run(found(1, is_healthy)).expect("it is found");
+        let before = group(&world, id).require_progress_by;
+        let eval = EvalId(world.id());
+        let asked = Eval::pending(eval, web.key.clone(), JobType::Service, 50, Trigger::NodeUpdate);
+        world.run(Command::CreateEvals(vec![asked])).expect("it is made");
+        let plan = world.plan_of(eval, vec![place(2, 1, &[], &[])], vec![]);
+        world.run_as_of(version, plan).expect("it fits");
+        assert_eq!(group(&world, id).placed, 2);
+        (
+            group(&world, id).require_progress_by > before,
+            group(&world, id).require_progress_by == now(&world).after(DEADLINE),
+        )
+    };
+    assert_eq!(placed(BEFORE, true), (false, false), "as it was");
+    assert_eq!(placed(BEFORE + 1, true), (true, true));
+    assert_eq!(placed(BEFORE + 1, false), (false, false));
 }
 
 /// A version that replaces nothing counts what goes on as healthy, as the deployment before it was through with that. What is

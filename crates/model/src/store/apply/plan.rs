@@ -123,7 +123,7 @@ impl Store {
                 self.stop_alloc(&stop, rules, events);
             }
             if !placed.is_empty() || rules.every_plan_counts_as_change() {
-                self.count_placed(job, plan.job_version, placed, events);
+                self.count_placed(job, plan.job_version, placed, rules, events);
             }
         }
         // Made before the plan's own evaluation ends, so that the job is never seen without an open one.

@@ -63,9 +63,10 @@ impl Rules {
         self.version >= 4
     }
 
-    /// Whether a group has its time again when an allocation that counted as healthy does so no longer. Before, its loss long
-    /// after the last progress ended the deployment at once.
-    pub fn losses_begin_the_deadline_anew(self) -> bool {
+    /// Whether a group has its time again when an allocation that counted as healthy does so no longer, and when one is placed beside
+    /// all that it must have: on a node that joins, or for one that is disconnected. Before, either ended a deployment at once that had
+    /// made its last progress long ago.
+    pub fn what_is_missing_has_its_time(self) -> bool {
         self.version >= 8
     }
 
