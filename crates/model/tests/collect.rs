@@ -334,3 +334,31 @@ fn entries_of_version_1_forget_as_they_did() {
     let eval = world.store.evals().iter().map(|(_, eval)| eval.id).next();
     assert!(eval.is_some_and(|eval| eval > EvalId(0)));
 }
+
+/// What stood in first has failed, and is forgotten while the node is still away: who stands in now is to be known once it is back.
+#[test]
+fn what_stands_in_for_an_allocation_is_known_after_what_failed_between_them_is_collected() {
+    let linked = |version: u8| {
+        let mut world = World::with_nodes(3);
+        let eval = world.register(service("web", 10, None));
+        world.plan(eval, vec![place(1, 1, &[], &[])], vec![]).unwrap();
+        world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Disconnected, None)).unwrap();
+        for (id, previous) in [(2, 1), (3, 2)] {
+            if id == 3 {
+                world.end(2, ClientStatus::Failed);
+            }
+            let eval = world.register(service("web", 10, None));
+            let stand_in = Placement { previous: Some(AllocId(previous)), ..place(id, id, &[], &[]) };
+            world.plan(eval, vec![stand_in], vec![]).unwrap();
+        }
+        let decided_on = Some(world.store.index());
+        let collect = Collect { allocs: vec![AllocId(2)], decided_on, ..Collect::default() };
+        world.run_as_of(version, Command::Collect(Box::new(collect))).unwrap();
+        assert!(world.store.alloc(AllocId(2)).is_none());
+        let extra = |id| world.store.allocs().extra(world.store.alloc(AllocId(id)).unwrap().0).unwrap();
+        (extra(1).next, extra(3).previous)
+    };
+    let [first, last, gone] = [1, 3, 2].map(|id| Some(AllocId(id)));
+    assert_eq!(linked(7), (gone, gone), "as it was");
+    assert_eq!(linked(8), (last, first));
+}

@@ -139,8 +139,8 @@ impl Container {
         fs::write(described.join(CONFIG_FILE), config.text).doing(doing)
     }
 
-    /// Calls a runtime in a mount namespace of this process's own, which ends with the call: runtimes mount something for themselves
-    /// at each call, crun 1.8 below /tmp, and one that is killed leaves it.
+    /// Does something in a mount namespace of this process's own, which ends with it: what a container is made of is mounted there, and
+    /// runtimes mount something for themselves at each call, crun 1.8 below /tmp, and leave it where they are killed.
     fn in_own_mounts<T>(
         &self,
         follows_host: bool,

@@ -151,7 +151,7 @@ fn is_namespace(path: &Path) -> bool {
         .is_some_and(|found| u64::try_from(found.f_type) == Ok(NSFS))
 }
 
-/// Removing the file lets go of the namespace in all mount namespaces, of which tasks' keepers have their own.
+/// Removing the file lets go of the namespace in all mount namespaces, such as those in which keepers make containers.
 fn remove_namespace(path: &Path) -> Result<(), Failure> {
     let doing = || format!("remove {}", path.display());
     loop {

@@ -1,5 +1,7 @@
 //! Nodes that fall silent while what runs there is waited for.
 
+use std::collections::BTreeSet;
+
 use berth_model::{
     alloc::StopReason,
     constraint::{Spread, SpreadTarget},
@@ -134,6 +136,35 @@ fn a_deployment_counts_an_allocation_and_the_one_that_stands_in_for_it_once() {
     }
     assert_eq!(status(&shell, 1), DeploymentStatus::Successful);
     assert_eq!(new(&shell).len(), 4, "all three are new, and one is waited for");
+}
+
+/// The node of the first stand-in is disconnected too: another stands in for that one, and goes with it.
+#[test]
+fn of_two_that_stand_in_for_one_after_the_other_both_go_once_the_first_is_back() {
+    for (reconcile, keeps_original) in [(Reconcile::KeepOriginal, true), (Reconcile::KeepReplacement, false)]
+    {
+        let mut shell = Shell::new();
+        (1..=6).for_each(|node| shell.join(node as u64, node));
+        shell.register_job(waiting(Some(36_000), true, reconcile));
+        let mut placed: Vec<(AllocId, NodeId)> = Vec::new();
+        for _ in 0..3 {
+            let is_new = |id: AllocId| placed.iter().all(|(other, _)| *other != id);
+            let (_, id, home) = shell.wanted().into_iter().find(|(_, id, _)| is_new(*id)).expect("one more");
+            shell.observe(home.0 as u64, &[(id, ClientStatus::Running)]);
+            placed.push((id, home));
+            if placed.len() < 3 {
+                shell.sessions.remove(&(home.0 as u64));
+                shell.pass(18);
+                assert_eq!(status(&shell, home), NodeStatus::Disconnected);
+            }
+        }
+        let [(first, home), (second, _), (third, _)] = placed[..] else { unreachable!() };
+        comes_back(&mut shell, first, home);
+        let wanted: BTreeSet<_> = shell.wanted().into_iter().map(|(_, id, _)| id).collect();
+        let stay = if keeps_original { vec![first] } else { vec![second, third] };
+        assert_eq!(wanted, BTreeSet::from_iter(stay), "{reconcile:?}: {first} {second} {third}");
+        assert_eq!(next_of(&shell, first).is_none(), keeps_original);
+    }
 }
 
 #[test]

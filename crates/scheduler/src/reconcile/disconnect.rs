@@ -43,23 +43,33 @@ pub(super) fn settle<'e, 'a>(
     let policy = group.on_disconnect();
     let by_id: BTreeMap<AllocId, &ExistingAlloc<'_>> = existing.iter().map(|e| (e.row.id, *e)).collect();
     let originals = existing.iter().copied().filter(|e| is_stood_in_for(e));
-    let pairs: Vec<_> = originals.map(|e| (e, stand_in(&by_id, e))).collect();
+    let pairs: Vec<_> = originals.map(|e| (e, StandIns::of(&by_id, e))).collect();
     let mut standing = GroupScorer::of(store, (job, group));
     if pairs.iter().any(|(original, _)| !original.is_unknown()) {
-        let paired: BTreeSet<AllocId> =
-            pairs.iter().flat_map(|(e, other)| [Some(*e), *other]).flatten().map(|e| e.row.id).collect();
+        let paired: BTreeSet<AllocId> = pairs
+            .iter()
+            .flat_map(|(e, others)| [Some(*e), others.last])
+            .flatten()
+            .map(|e| e.row.id)
+            .collect();
         let others = existing.iter().filter(|e| e.row.is_desired() && !paired.contains(&e.row.id));
         others.for_each(|e| standing.add(e.row.node));
     }
     let mut leaving: BTreeMap<AllocId, Option<StopReason>> = BTreeMap::new();
-    for (original, replacement) in pairs {
-        let (goes, reason, stays) = match (original.must_go(), replacement) {
-            (Some(reason), _) => (Some(original), Some(reason), replacement),
-            (None, _) if original.is_unknown() => (Some(original), None, replacement),
+    for (original, StandIns { unknown, last }) in pairs {
+        // It stood in for one that goes on.
+        if leaving.contains_key(&original.row.id) {
+            continue;
+        }
+        let (goes, reason, stays) = match (original.must_go(), last) {
+            (Some(reason), _) => (Some(original), Some(reason), last),
+            (None, _) if original.is_unknown() => (Some(original), None, last),
             (None, Some(other)) if keeps_original(&policy, &standing, original, other) => {
+                let between = unknown.into_iter().map(|e| (e.row.id, Some(StopReason::OriginalKept)));
+                leaving.extend(between);
                 (Some(other), Some(StopReason::OriginalKept), Some(original))
             }
-            (None, Some(_)) => (Some(original), Some(StopReason::ReplacementKept), replacement),
+            (None, Some(_)) => (Some(original), Some(StopReason::ReplacementKept), last),
             (None, None) => (None, None, Some(original)),
         };
         goes.and_then(|e| leaving.insert(e.row.id, reason));
@@ -73,13 +83,28 @@ pub(super) fn settle<'e, 'a>(
     SettledAllocs { staying }
 }
 
-/// The allocation that runs in an allocation's stead, itself or after others that failed.
-fn stand_in<'e, 'a>(
-    by_id: &BTreeMap<AllocId, &'e ExistingAlloc<'a>>,
-    original: &ExistingAlloc<'_>,
-) -> Option<&'e ExistingAlloc<'a>> {
-    let next = |e: &ExistingAlloc<'_>| by_id.get(&e.extra?.next?).copied();
-    std::iter::successors(next(original), |e| next(e)).find(|e| e.row.is_desired())
+/// The allocations that were placed in an allocation's stead and are wanted still.
+struct StandIns<'e, 'a> {
+    /// Those whose nodes are disconnected too, and for which another stands in.
+    unknown: Vec<&'e ExistingAlloc<'a>>,
+    /// The one that runs, itself or after others that failed.
+    last: Option<&'e ExistingAlloc<'a>>,
+}
+
+impl<'e, 'a> StandIns<'e, 'a> {
+    fn of(by_id: &BTreeMap<AllocId, &'e ExistingAlloc<'a>>, original: &ExistingAlloc<'_>) -> Self {
+        let next = |e: &ExistingAlloc<'_>| by_id.get(&e.extra?.next?).copied();
+        let mut unknown = Vec::new();
+        for e in std::iter::successors(next(original), |e| next(e)).filter(|e| e.row.is_desired()) {
+            if !e.is_unknown() || !e.is_replaced() {
+                return Self { unknown, last: Some(e) };
+            }
+            unknown.push(e);
+        }
+        // The last one that was placed has failed.
+        let last = unknown.pop();
+        Self { unknown, last }
+    }
 }
 
 fn keeps_original(

@@ -35,12 +35,30 @@ impl Store {
                 by_job.entry(row.job).or_default().insert(slot.0);
             }
         }
+        let mut linked = BTreeSet::new();
         for (job, slots) in by_job {
             self.jobs.drop_allocs(job, |slot| slots.contains(&slot));
             for slot in slots {
+                if rules.links_are_kept() {
+                    linked.extend(self.link_past(AllocSlot(slot)).into_iter().flatten());
+                }
                 self.collect_alloc(AllocSlot(slot), events);
             }
         }
+        // Some of them may have gone after it.
+        let stay = linked.into_iter().filter(|slot| self.allocs.row(*slot).is_some());
+        events.extend(stay.map(StateChange::AllocNodeChanged));
+    }
+
+    /// Links the allocation before one that goes with that after it: while the node of the first is disconnected, the last stands in
+    /// for it, whatever failed between them.
+    fn link_past(&mut self, slot: AllocSlot) -> Option<[AllocSlot; 2]> {
+        let extra = self.allocs.extra(slot)?;
+        let (previous, next) = (extra.previous, extra.next);
+        let (before, after) = (self.allocs.find(previous?)?, self.allocs.find(next?)?);
+        self.allocs.update(before, self.index, self.at, |_, detail| detail.extra_mut().next = next);
+        self.allocs.update(after, self.index, self.at, |_, detail| detail.extra_mut().previous = previous);
+        Some([before, after])
     }
 
     fn collect_alloc(&mut self, slot: AllocSlot, events: &mut Vec<StateChange>) {

@@ -80,6 +80,12 @@ impl Rules {
         self.version >= 8
     }
 
+    /// Whether what comes before an allocation that is garbage-collected is linked with what comes after it. Before, an allocation whose
+    /// node came back was not known any more to be stood in for.
+    pub fn links_are_kept(self) -> bool {
+        self.version >= 8
+    }
+
     /// Whether a token or role that is changed must still be there: what was deleted meanwhile came back with its secret.
     pub fn only_what_exists_is_changed(self) -> bool {
         self.version >= 8
