@@ -28,22 +28,24 @@ impl Store {
     }
 
     fn collect_allocs(&mut self, collect: &Collect, rules: Rules, events: &mut Vec<StateChange>) {
-        let mut by_job: BTreeMap<JobSlot, BTreeSet<u32>> = BTreeMap::new();
+        // In the order of the command: slots may be others on another server, and what is linked depends on what went before.
+        let (mut by_job, mut going) = (BTreeMap::<JobSlot, BTreeSet<u32>>::new(), Vec::new());
         for id in &collect.allocs {
             let Some((slot, row)) = self.alloc(*id) else { continue };
             if rules.may_collect(self, row, collect.decided_on) {
                 by_job.entry(row.job).or_default().insert(slot.0);
+                going.push(slot);
             }
         }
-        let mut linked = BTreeSet::new();
         for (job, slots) in by_job {
             self.jobs.drop_allocs(job, |slot| slots.contains(&slot));
-            for slot in slots {
-                if rules.links_are_kept() {
-                    linked.extend(self.link_past(AllocSlot(slot)).into_iter().flatten());
-                }
-                self.collect_alloc(AllocSlot(slot), events);
+        }
+        let mut linked = BTreeSet::new();
+        for slot in going {
+            if rules.links_are_kept() {
+                linked.extend(self.link_past(slot).into_iter().flatten());
             }
+            self.collect_alloc(slot, events);
         }
         // Some of them may have gone after it.
         let stay = linked.into_iter().filter(|slot| self.allocs.row(*slot).is_some());
