@@ -144,9 +144,22 @@ impl Follower for Collector {
 }
 
 impl Collector {
-    /// What can be garbage-collected now; none when nothing can.
+    /// What can be garbage-collected now; none when nothing can. Whatever may be refused, as something changes until the command is
+    /// applied, waits again until it is gone.
     pub fn due(&mut self, store: &Store, now: Timestamp) -> Option<Collect> {
         self.look_further(store);
+        let collect = Collect {
+            jobs: self.jobs_due(store, now),
+            allocs: self.allocs_due(store, now),
+            evals: self.evals_due(store, now),
+            nodes: self.nodes_due(store, now),
+            decided_on: Some(store.index()),
+            deployments: self.deployments_due(store, now),
+        };
+        (!collect.is_empty()).then_some(collect)
+    }
+
+    fn evals_due(&mut self, store: &Store, now: Timestamp) -> Vec<EvalId> {
         let mut evals = self.service_evals.over(SERVICE_KEPT, now, COLLECTED_MAX);
         evals.extend(self.batch_evals.over(BATCH_KEPT, now, COLLECTED_MAX));
         for key in self.crowded.over(CROWDED_KEPT, now, JOBS_COLLECTED_MAX) {
@@ -156,26 +169,25 @@ impl Collector {
             // Those that are younger wait their time.
             self.evals_changed(row, now);
         }
-        let purged = self.purged.len().min(JOBS_COLLECTED_MAX);
-        let mut jobs: Vec<JobKey> = self.purged.drain(..purged).collect();
-        let purged = jobs.iter().filter_map(|key| {
-            let slot = store.jobs().find(key)?;
-            Some((slot, store.jobs().row(slot)?.create_index))
+        evals
+    }
+
+    fn jobs_due(&mut self, store: &Store, now: Timestamp) -> Vec<JobKey> {
+        let count = self.purged.len().min(JOBS_COLLECTED_MAX);
+        let purged = self.purged.drain(..count).filter_map(|key| store.jobs().find(&key));
+        let purged = purged.filter_map(|slot| Some((slot, store.jobs().row(slot)?)));
+        let over = self.jobs.over(JOB_KEPT, now, JOBS_COLLECTED_MAX).into_iter();
+        let dead = over.filter_map(|(slot, since)| {
+            let row = store.jobs().row(slot).filter(|row| row.create_index == since && row.is_over())?;
+            // What has changed since it died waits again, further back.
+            (now.since(last_change(store, row)) >= JOB_KEPT).then_some((slot, row))
         });
-        self.jobs.extend(now, purged);
-        let dead: Vec<_> = self
-            .jobs
-            .over(JOB_KEPT, now, JOBS_COLLECTED_MAX)
-            .into_iter()
-            .filter_map(|(slot, since)| {
-                let row = store.jobs().row(slot).filter(|row| row.create_index == since && row.is_over())?;
-                // What has changed since it died waits again, further back.
-                (now.since(last_change(store, row)) >= JOB_KEPT).then_some(((slot, since), row))
-            })
-            .collect();
-        // By the time of the command one may have changed once more, as may one that was purged.
-        self.jobs.extend(now, dead.iter().map(|(waiting, _)| *waiting));
-        jobs.extend(dead.into_iter().map(|(_, row)| row.key.clone()));
+        let due: Vec<_> = purged.chain(dead).collect();
+        self.jobs.extend(now, due.iter().map(|(slot, row)| (*slot, row.create_index)));
+        due.into_iter().map(|(_, row)| row.key.clone()).collect()
+    }
+
+    fn nodes_due(&mut self, store: &Store, now: Timestamp) -> Vec<NodeId> {
         let nodes = self.nodes.over(NODE_KEPT, now, JOBS_COLLECTED_MAX).into_iter().filter(|id| {
             let since = store.node(*id).and_then(|(slot, _)| Some(store.nodes().detail(slot)?.status_at));
             since.is_some_and(|since| now.since(since) >= NODE_KEPT)
@@ -184,12 +196,19 @@ impl Collector {
         let lives = |id: &NodeId| store.node(*id).is_some_and(|(_, row)| !row.live.is_empty());
         let (later, nodes): (Vec<NodeId>, Vec<NodeId>) = nodes.partition(lives);
         self.nodes.extend(now, later);
-        let over = self.allocs.over(SERVICE_KEPT, now, COLLECTED_MAX);
-        let ended: Vec<_> = over.into_iter().filter_map(|id| Some((id, store.alloc(id)?.1))).collect();
-        // All wait again until they are gone. What is why its job places nothing is of no use once the job changes or the node ends;
-        // and by the time of the command, a job that went back to an older version may need what was of no use.
-        self.allocs.extend(now, ended.iter().map(|(id, _)| *id));
-        let allocs = ended.into_iter().filter(|(_, row)| !store.holds_place(row)).map(|(id, _)| id).collect();
+        nodes
+    }
+
+    /// What is why its job places nothing is of no use once the job changes, or the node ends; and by the time of the command, a job that
+    /// went back to an older version may need what was of no use.
+    fn allocs_due(&mut self, store: &Store, now: Timestamp) -> Vec<AllocId> {
+        let over = self.allocs.over(SERVICE_KEPT, now, COLLECTED_MAX).into_iter();
+        let ended: Vec<&AllocRow> = over.filter_map(|id| Some(store.alloc(id)?.1)).collect();
+        self.allocs.extend(now, ended.iter().map(|row| row.id));
+        ended.into_iter().filter(|row| !store.holds_place(row)).map(|row| row.id).collect()
+    }
+
+    fn deployments_due(&mut self, store: &Store, now: Timestamp) -> Vec<DeploymentId> {
         let over_long = self.deployments.over(DEPLOYMENT_KEPT, now, COLLECTED_MAX).into_iter();
         // One that is still asked about its allocations waits again.
         let may_go = |id: &DeploymentId| {
@@ -197,8 +216,7 @@ impl Collector {
         };
         let (deployments, later): (Vec<DeploymentId>, Vec<DeploymentId>) = over_long.partition(may_go);
         self.deployments.extend(now, later);
-        let collect = Collect { jobs, allocs, evals, nodes, decided_on: Some(store.index()), deployments };
-        (!collect.is_empty()).then_some(collect)
+        deployments
     }
 
     fn alloc_ended(&mut self, store: &Store, slot: AllocSlot, at: Timestamp) {

@@ -10,10 +10,11 @@ use std::{
 use berth_model::{
     Timestamp,
     alloc::{ClientStatus, DesiredStatus, Reschedule, Rescheduled},
-    deployment::{Deployment, DeploymentStatus},
-    job::{DelayFunction, Group, JobType, RESCHEDULE_ATTEMPTS_MAX, ReschedulePolicy, VersionChange},
+    job::{DelayFunction, JobType, RESCHEDULE_ATTEMPTS_MAX, ReschedulePolicy, VersionChange},
     store::{AllocRow, AllocSlot, JobRow, Store},
 };
+
+use super::rollout::{CanaryState, canary_state};
 
 /// What becomes of a failed allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,9 +125,10 @@ pub fn failed_for_good(store: &Store, job: &JobRow, now: Timestamp) -> Vec<Alloc
         let is_final =
             || verdict(store, (slot, row), &group.reschedule, now, &forced) == RescheduleDecision::Never;
         // Canaries stand beside the count.
-        if let Some(deployment) = canary_of(store, job, (slot, row), group) {
-            // One of a rollout that is over was given up.
-            return deployment.is_active() && is_final();
+        match canary_state(store, job, (row, store.allocs().extra(slot)), &group.name) {
+            CanaryState::Open => return is_final(),
+            CanaryState::Discarded => return false,
+            CanaryState::No => {}
         }
         let LiveAllocs { all, current } = live.entry(&group.name).or_default();
         let is_full = || *all >= group.count;
@@ -143,19 +145,6 @@ struct LiveAllocs {
     all: u32,
     /// The names of those that are as the newest version has them.
     current: BTreeSet<u32>,
-}
-
-/// The deployment of an allocation that stands beside those that it may replace: its group has not been promoted.
-fn canary_of<'a>(
-    store: &'a Store,
-    job: &JobRow,
-    (slot, row): (AllocSlot, &AllocRow),
-    group: &Group,
-) -> Option<&'a Deployment> {
-    let deployment = store.deployments().of_version(&job.key, row.job_version)?;
-    let is_promoted = deployment.status == DeploymentStatus::Successful
-        || deployment.group(&group.name).is_none_or(|of| of.promoted);
-    (!is_promoted && store.allocs().extra(slot).is_some_and(|extra| extra.canary)).then_some(deployment)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

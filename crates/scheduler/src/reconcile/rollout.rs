@@ -4,7 +4,7 @@ use berth_model::{
     Timestamp,
     deployment::{Deployment, DeploymentGroup, DeploymentStatus},
     job::{Group, Update},
-    store::{JobRow, Store},
+    store::{AllocExtra, AllocRow, JobRow, Store},
 };
 
 use super::ExistingAlloc;
@@ -122,20 +122,7 @@ impl<'a> Rollout<'a> {
 
     /// What an allocation of any version is, as a canary.
     pub(super) fn canary(&self, alloc: &ExistingAlloc<'_>) -> CanaryState {
-        if !alloc.extra.is_some_and(|extra| extra.canary) {
-            return CanaryState::No;
-        }
-        let version = alloc.row.job_version;
-        let Some(deployment) = self.store.deployments().of_version(&self.row.key, version) else {
-            return CanaryState::No;
-        };
-        let is_open = deployment.is_active() && version == self.row.current().version;
-        match deployment.group(alloc.group) {
-            Some(group) if !group.promoted && is_open => CanaryState::Open,
-            Some(_) if deployment.status == DeploymentStatus::Successful => CanaryState::No,
-            Some(group) if !group.promoted => CanaryState::Discarded,
-            _ => CanaryState::No,
-        }
+        canary_state(self.store, self.row, (alloc.row, alloc.extra), alloc.group)
     }
 
     /// What the deployment of this version begins with for this group; none when it has one, or needs none.
@@ -164,6 +151,28 @@ impl<'a> Rollout<'a> {
             }
         }
         Some(group)
+    }
+}
+
+/// What an allocation of any version of a group is, as a canary.
+pub(super) fn canary_state(
+    store: &Store,
+    job: &JobRow,
+    (row, extra): (&AllocRow, Option<&AllocExtra>),
+    group: &str,
+) -> CanaryState {
+    if !extra.is_some_and(|extra| extra.canary) {
+        return CanaryState::No;
+    }
+    let Some(deployment) = store.deployments().of_version(&job.key, row.job_version) else {
+        return CanaryState::No;
+    };
+    let is_open = deployment.is_active() && row.job_version == job.current().version;
+    match deployment.group(group) {
+        Some(group) if !group.promoted && is_open => CanaryState::Open,
+        Some(_) if deployment.status == DeploymentStatus::Successful => CanaryState::No,
+        Some(group) if !group.promoted => CanaryState::Discarded,
+        _ => CanaryState::No,
     }
 }
 

@@ -85,8 +85,8 @@ pub(super) async fn delete(call: Call) -> Reply {
     })
 }
 
-/// Forgets the jobs of a namespace, and returns how many, if all of them are over, and nothing else keeps it: as with Nomad, what is stopped does not keep it. It is looked at once more
-/// when that is applied.
+/// Forgets the jobs of a namespace, and returns how many, if all of them are over, and nothing else keeps it: as with Nomad, what is
+/// stopped does not keep it. It is looked at once more when that is applied.
 async fn forget_jobs(call: &Call, name: &str) -> Result<usize, Failure> {
     let (store, own) = (call.view().everything()?.clone(), name.to_owned());
     let decided_on = Some(store.index());

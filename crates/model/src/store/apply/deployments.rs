@@ -94,22 +94,18 @@ impl Store {
         let names =
             self.jobs.row(job).and_then(|row| row.version(version)).map(|version| version.job.clone());
         let at = self.at;
-        // What one with an allocation a node began with says little of it.
         let is_per_node = names.as_ref().is_some_and(|job| job.job_type.is_per_node());
         self.change_deployment(job, (id, DeploymentChange::Status), events, |deployment| {
             for (group, (count, canaries)) in placed {
                 let name = names.as_ref().and_then(|job| job.groups.get(usize::from(group)));
                 let of = |group: &&mut DeploymentGroup| name.is_some_and(|name| name.name == group.name);
                 let Some(group) = deployment.groups.iter_mut().find(of) else { continue };
-                let was_through = rules.what_is_missing_has_its_time()
-                    && group.live() > 0
-                    && group.healthy == group.live()
-                    && (is_per_node || group.healthy >= group.desired_total);
-                group.placed = group.placed.saturating_add(count);
-                group.canaries.extend(canaries);
-                if group.require_progress_by == Timestamp::default() || was_through {
+                let is_untimed = group.require_progress_by == Timestamp::default();
+                if is_untimed || rules.deadlines_begin_anew() && has_all(group, is_per_node) {
                     expect_progress(group, at);
                 }
+                group.placed = group.placed.saturating_add(count);
+                group.canaries.extend(canaries);
             }
         });
     }
@@ -395,6 +391,11 @@ impl Store {
     }
 }
 
+/// Whether a group has shown all that it must. Where it has an allocation a node, what its deployment began with says little of it.
+fn has_all(group: &DeploymentGroup, is_per_node: bool) -> bool {
+    group.live() > 0 && group.healthy == group.live() && (is_per_node || group.healthy >= group.desired_total)
+}
+
 /// The next one must become healthy within the group's time.
 fn expect_progress(group: &mut DeploymentGroup, now: Timestamp) {
     if !group.progress_deadline.is_zero() {
@@ -405,7 +406,7 @@ fn expect_progress(group: &mut DeploymentGroup, now: Timestamp) {
 /// What was progress is none any more: whatever takes its place has the group's time from now on.
 fn one_healthy_less(group: &mut DeploymentGroup, rules: Rules, now: Timestamp) {
     group.healthy = group.healthy.saturating_sub(1);
-    if rules.what_is_missing_has_its_time() {
+    if rules.deadlines_begin_anew() {
         expect_progress(group, now);
     }
 }

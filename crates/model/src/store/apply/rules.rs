@@ -66,7 +66,7 @@ impl Rules {
     /// Whether a group has its time again when an allocation that counted as healthy does so no longer, and when one is placed beside
     /// all that it must have: on a node that joins, or for one that is disconnected. Before, either ended a deployment at once that had
     /// made its last progress long ago.
-    pub fn what_is_missing_has_its_time(self) -> bool {
+    pub fn deadlines_begin_anew(self) -> bool {
         self.version >= 8
     }
 
